@@ -1,0 +1,183 @@
+"""The command ``priorline``: verbs that go through Prefect, MLflow and DVC, beside the library's own.
+
+Exit codes: 0 done, 1 failure, 2 usage or bad input, 3 rejected by the gate.
+"""
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from priorline.cli import (
+    AsJson,
+    Assignments,
+    ConfigName,
+    ParamsFile,
+    chosen_config,
+    emit,
+    key_value_table,
+    library,
+    run_app,
+)
+from tasks.settings import configure_environment, load_settings
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="From synthetic priors to served foundation models for structured data.",
+    epilog="Exit codes: 0 done, 1 failure, 2 usage or bad input, 3 rejected by the gate.",
+)
+registry_app = typer.Typer(no_args_is_help=True, help="Look at registered models and their lineage.")
+app.add_typer(library)
+app.add_typer(registry_app, name="registry")
+
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show the log of every flow and task.")]
+
+
+def prepare(verbose: bool = False) -> None:
+    """Set what Prefect, MLflow and DVC read from the environment; must run before they are imported."""
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO" if verbose else "WARNING")
+    configure_environment(load_settings())
+    if not verbose:
+        for name in ("alembic", "mlflow", "great_expectations", "dvc"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+
+
+@app.command("run")
+def run_command(
+    config: ConfigName = None,
+    assignments: Assignments = None,
+    params: ParamsFile = None,
+    example: Annotated[str, typer.Option(help="Real table to predict at the end; 'none' for none.")] = "titanic",
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the whole chain: priors, pretraining, evaluation, registry, predictions for a real table.
+
+    Example: priorline run --config smoke --set tabicl.training.max_steps=100
+    """
+    name, overrides = chosen_config(config, assignments, params, default="smoke")
+    prepare(verbose)
+    from flows.pipeline import pipeline
+
+    result = pipeline(name, overrides, None if example == "none" else example)
+    emit(result, as_json, lambda console: print_run(console, result))
+
+
+@app.command("predict")
+def predict_command(
+    context: Annotated[Path, typer.Option(help="Labelled rows: CSV or Parquet.")],
+    target: Annotated[str, typer.Option(help="Column to predict.")],
+    query: Annotated[Path, typer.Option(help="Rows to predict.")],
+    out: Annotated[Path, typer.Option(help="Predictions: CSV or Parquet by suffix.")] = Path("predictions.csv"),
+    weights: Annotated[Path | None, typer.Option(help="Weights folder; default: the registry's champion.")] = None,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+) -> None:
+    """Gate a real table and predict one column with the champion; no training takes place.
+
+    Example: priorline predict --context train.csv --target Survived --query test.csv --out predictions.csv
+    """
+    prepare(verbose)
+    from flows.infer import infer
+
+    result = infer(str(context), target, str(query), str(out), str(weights) if weights else None)
+    emit(result, as_json, lambda console: console.print(key_value_table("Predicted", result)))
+
+
+@registry_app.command("list")
+def registry_list(as_json: AsJson = False) -> None:
+    """List the registered models with their versions and aliases."""
+    prepare()
+    from tasks.registry import list_models
+
+    models = list_models()
+    emit(models, as_json, lambda console: print_records(console, "Registered models", models))
+
+
+@registry_app.command("show")
+def registry_show(
+    name: Annotated[str, typer.Argument(help="classifier, regressor ... or the full registered name.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show a model's versions and the lineage of its champion: data, code, config, run, evaluation.
+
+    Example: priorline registry show classifier
+    """
+    prepare()
+    from tasks.registry import show
+
+    lineage = show(name)
+    emit(lineage, as_json, lambda console: print_lineage(console, lineage))
+
+
+@registry_app.command("rollback")
+def registry_rollback(
+    name: Annotated[str, typer.Argument(help="classifier, regressor ...")], as_json: AsJson = False
+) -> None:
+    """Make the previous champion the champion again."""
+    prepare()
+    from tasks.registry import rollback
+
+    result = rollback(name)
+    emit(result, as_json, lambda console: console.print(key_value_table("Rolled back", result)))
+
+
+def print_run(console: Console, result: dict[str, Any]) -> None:
+    """Print what a run of the chain made."""
+    from tasks.evaluation import publish_leaderboard
+
+    for judged in result["judged"]:
+        console.print(Markdown(publish_leaderboard.fn(judged["evaluation"])))
+        decision, evaluation = judged["decision"], judged["evaluation"]
+        console.print(
+            key_value_table(
+                judged["problem_type"],
+                {
+                    "registered model": decision["model"],
+                    "champion version": decision["champion_version"],
+                    "why": decision["reason"],
+                    "rows": evaluation["rows"],
+                    "report": evaluation["report"],
+                },
+            )
+        )
+    for model in result["trained"]:
+        console.print(
+            key_value_table(
+                model["config"],
+                {
+                    "data hash (data.dvc)": model["data_md5"],
+                    "prior hash": model["data_hash"],
+                    "weights": model["weights"],
+                    "steps": model["steps"],
+                    "reused": "yes, finished weights were found" if model["reused"] else "no",
+                },
+            )
+        )
+    if result["predictions"]:
+        console.print(key_value_table("predictions", result["predictions"]))
+
+
+def print_records(console: Console, title: str, records: list[dict[str, Any]]) -> None:
+    """Print one table per record."""
+    for record in records:
+        console.print(key_value_table(title, record))
+
+
+def print_lineage(console: Console, lineage: dict[str, Any]) -> None:
+    """Print a registered model's versions, champion's lineage first."""
+    for version in lineage["versions"]:
+        aliases = ", ".join(version["aliases"]) or "no alias"
+        console.print(
+            key_value_table(f"{lineage['name']} version {version['version']} ({aliases})", version["lineage"])
+        )
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    sys.exit(run_app(app))

@@ -1,0 +1,53 @@
+"""Real data in, predictions out: gate, quarantine, predict with the champion, report."""
+
+from typing import Any
+
+from prefect import flow
+
+from tasks.inference import gate_tables, predict_rows, read_inputs, write_example
+from tasks.registry import fetch_champion
+from tasks.settings import load_settings
+
+
+@flow(name="infer")
+def infer(
+    context: str,
+    target: str,
+    query: str,
+    out: str,
+    weights: str | None = None,
+    problem_type: str = "classification",
+) -> dict[str, Any]:
+    """Predict ``target`` for the rows of ``query`` from the labelled rows of ``context``.
+
+    Parameters
+    ----------
+    context, query : str
+        CSV (any separator or encoding) or Parquet files; the query needs no target column.
+    out : str
+        Predictions, CSV or Parquet by suffix: ``row, prediction, probability_<class>...`` in the
+        order of the query. Rows that fail the gate go to ``<out stem>.query-quarantine.csv`` (or
+        ``.context-quarantine.csv``) with reasons.
+    weights : str, optional
+        Folder of weights; None: the champion in the registry.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read (exit code 2).
+    GateRejected
+        If a whole batch fails its contract (exit code 3); nothing is written but the reports.
+    """
+    settings = load_settings()
+    frames = read_inputs(context, query, target, out)
+    gated = gate_tables(frames, target, out)
+    model = fetch_champion(problem_type, weights, str(settings.home))
+    return predict_rows(gated, target, out, model, problem_type, settings.device)
+
+
+@flow(name="infer-example")
+def infer_example(name: str = "titanic") -> dict[str, Any]:
+    """Split a real table into context and query files and take them through `infer`."""
+    settings = load_settings()
+    files = write_example(name, str(settings.outputs_dir))
+    return infer(files["context"], files["target"], files["query"], files["out"])

@@ -1,0 +1,43 @@
+"""The chain: priors, version, pretrain each model, evaluate, register, then predict an example."""
+
+from typing import Any
+
+from prefect import flow
+
+from flows.evaluate import evaluate
+from flows.generate_priors import generate_priors
+from flows.infer import infer_example
+from flows.pretrain import pretrain
+from flows.register import register
+from tasks.evaluation import group_by_problem
+from tasks.training import describe_chain
+
+
+@flow(name="pipeline")
+def pipeline(
+    config: str = "smoke", overrides: dict[str, Any] | None = None, example: str | None = "titanic"
+) -> dict[str, Any]:
+    """Run the chain ``config`` and return what it made: data, models, decisions, predictions.
+
+    Parameters
+    ----------
+    config : str
+        Chain or run of `priorline.configs`.
+    overrides : dict, optional
+        Dotted path to value, as ``--set``.
+    example : str, optional
+        Real table to predict with the champion at the end; None: none.
+    """
+    overrides = overrides or {}
+    trained = []
+    for name in describe_chain(config, overrides):
+        data = generate_priors(name, overrides)
+        trained.append(pretrain(name, overrides, data))
+    judged = []
+    for problem_type, candidates in group_by_problem(trained).items():
+        leader = candidates[0]["config"]
+        evaluation = evaluate(problem_type, leader, candidates, overrides)
+        decision = register(problem_type, leader, candidates, evaluation, overrides)
+        judged.append({"problem_type": problem_type, "evaluation": evaluation, "decision": decision})
+    predictions = infer_example(example) if example else None
+    return {"config": config, "trained": trained, "judged": judged, "predictions": predictions}

@@ -1,0 +1,1 @@
+"""Held-out judgement: real tables, scores, baselines, comparisons, promotion, reports."""

@@ -1,0 +1,43 @@
+"""The one table from (model kind, problem type) to the estimator that serves it."""
+
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from priorline.errors import InputError
+from priorline.inference.estimators import TabICLClassifier
+from priorline.inference.weights_cache import weights_kind
+
+ESTIMATORS: dict[tuple[str, str], type[BaseEstimator]] = {
+    ("tabicl", "classification"): TabICLClassifier,
+}
+
+
+def load_estimator(weights: str | Path, problem_type: str, **params: Any) -> Any:
+    """Return an unfitted scikit-learn estimator over the weights in the folder ``weights``.
+
+    Parameters
+    ----------
+    problem_type : str
+        ``classification``.
+    **params
+        Parameters of the estimator; an unknown one raises `InputError`.
+
+    Raises
+    ------
+    InputError
+        If no estimator serves that kind of model and problem, or a parameter is unknown.
+    CheckpointError
+        If the folder is missing or corrupt.
+    """
+    kind = weights_kind(weights)
+    if (kind, problem_type) not in ESTIMATORS:
+        served = ", ".join(sorted(problem for other, problem in ESTIMATORS if other == kind)) or "nothing"
+        raise InputError(f"{kind} weights in {weights} serve {served}, not {problem_type!r}")
+    estimator_class = ESTIMATORS[kind, problem_type]
+    known = estimator_class().get_params()
+    unknown = sorted(set(params) - set(known))
+    if unknown:
+        raise InputError(f"{estimator_class.__name__} has no parameter {', '.join(unknown)}; known: {', '.join(known)}")
+    return estimator_class(weights=weights, **params)

@@ -1,0 +1,6 @@
+"""The model table: one folder, one row."""
+
+from priorline.models.spec import ModelSpec
+from priorline.models.tabicl import SPEC as TABICL
+
+MODELS: dict[str, ModelSpec] = {spec.kind: spec for spec in (TABICL,)}

@@ -1,0 +1,56 @@
+"""TF_row: the cells of a row exchange information and collapse into [CLS] tokens.
+
+Shapes: B rows (of all tables together), C columns, T = [CLS] tokens + columns, E embedding.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from priorline.models.common.attention import AttentionBlock
+from priorline.models.common.rope import RotaryPositions
+from priorline.models.tabicl.config import TabICLConfig
+
+
+class RotaryEncoder(nn.Module):
+    """Self-attention blocks over tokens with rotary positions."""
+
+    def __init__(self, config: TabICLConfig) -> None:
+        super().__init__()
+        width, heads = config.embed_dim, config.row_num_heads
+        self.rope = RotaryPositions(width // heads, config.row_rope_base)
+        self.blocks = nn.ModuleList(
+            AttentionBlock(width, heads, config.ff_factor * width, config.dropout, config.zero_init)
+            for _ in range(config.row_num_blocks)
+        )
+
+
+class RowInteraction(nn.Module):
+    """Returns one embedding per row: its [CLS] tokens after `RotaryEncoder`, concatenated.
+
+    Rotary positions tell columns of equal distribution apart (the document's representation
+    collapse). Source: TabICL section 3.3.
+    """
+
+    def __init__(self, config: TabICLConfig) -> None:
+        super().__init__()
+        self.cls_tokens = nn.Parameter(torch.empty(config.row_num_cls, config.embed_dim))
+        self.tf_row = RotaryEncoder(config)
+        self.out_ln = nn.LayerNorm(config.embed_dim)
+        self.activation_recompute = False
+        nn.init.trunc_normal_(self.cls_tokens, std=0.02)
+
+    def forward(self, cells_BCE: Tensor) -> Tensor:
+        """Return (B, num_cls * E) for rows that all have C columns."""
+        num_cls = self.cls_tokens.shape[0]
+        x_BTE = torch.cat((self.cls_tokens.expand(cells_BCE.shape[0], -1, -1), cells_BCE), dim=1)
+        angles = self.tf_row.rope(x_BTE.shape[1])
+        last = len(self.tf_row.blocks) - 1
+        for depth, block in enumerate(self.tf_row.blocks):
+            # Only the [CLS] tokens leave the last block, so only they ask questions there.
+            num_queries = num_cls if depth == last else x_BTE.shape[1]
+            if self.activation_recompute and self.training:
+                x_BTE = checkpoint(block.attend_rotary, x_BTE, angles, num_queries, use_reentrant=False)
+            else:
+                x_BTE = block.attend_rotary(x_BTE, angles, num_queries)
+        return self.out_ln(x_BTE).flatten(1)

@@ -1,0 +1,33 @@
+"""What a prior promises: a config and `sample`, a pure function of (config, batch spec)."""
+
+from typing import Protocol, TypeVar, runtime_checkable
+
+from priorline.batches import Batch, BatchSpec
+from priorline.config_io import Config
+
+
+class PriorConfig(Config):
+    """Base of a prior's configuration; ``kind`` is the prior's row in `PRIORS`."""
+
+    kind: str
+
+
+P = TypeVar("P", bound=PriorConfig, covariant=True)
+
+
+@runtime_checkable
+class Prior(Protocol[P]):
+    """A distribution over datasets."""
+
+    @property
+    def config(self) -> P:
+        """The frozen configuration that, with a `BatchSpec`, fixes every byte."""
+        ...
+
+    def sample(self, spec: BatchSpec) -> Batch:
+        """Return the batch that ``spec`` names.
+
+        The same spec gives the same bytes in any process, whatever the number of threads or
+        workers and whatever was sampled before.
+        """
+        ...

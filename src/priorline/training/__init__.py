@@ -1,0 +1,1 @@
+"""Pretraining: curriculum, objective, optimiser and the one loop."""

@@ -1,0 +1,110 @@
+"""Predictions for real tables: read, gate, predict, write; and the example that a run ends on."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from prefect import task
+
+from priorline import api
+from priorline.datasets.contracts import coerce_frame, profile_contract, save_contract
+from priorline.datasets.tabular import read_table, write_table
+from priorline.errors import GateRejected, InputError
+from priorline.evaluation.suites import load_example
+from tasks.gate import run_gate, write_quarantine
+from tasks.logs import get_logger
+
+Frames = dict[str, pd.DataFrame]
+
+
+@task
+def read_inputs(context: str, query: str, target: str, out: str) -> Frames:
+    """Return the two tables; raises `InputError` that names file and remedy, also for ``out``."""
+    place = Path(out)
+    if place.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"--out {out!r} must end in .csv or .parquet")
+    if place.resolve() in (Path(context).resolve(), Path(query).resolve()):
+        raise InputError(f"--out {out!r} would overwrite an input; name another file")
+    frames = {"context": read_table(Path(context)), "query": read_table(Path(query))}
+    if target not in frames["context"].columns:
+        known = ", ".join(map(str, frames["context"].columns))
+        raise InputError(f"--target {target!r} is not a column of {context}; columns: {known}")
+    return frames
+
+
+@task
+def gate_tables(frames: Frames, target: str, out: str) -> dict[str, Any]:
+    """Hold both tables to the contract of the context and return the rows that passed.
+
+    Beside ``out`` go the reports (``<out stem>.gate/``) and, if any row failed, the quarantine files.
+
+    Raises
+    ------
+    GateRejected
+        If either table is refused whole; the quarantine file then holds all of its rows.
+    """
+    place = Path(out)
+    folder = place.with_name(f"{place.stem}.gate")
+    contract = profile_contract(frames["context"], target)
+    passed: dict[str, Any] = {"quarantined": {}, "notes": []}
+    for role in ("context", "query"):
+        report = run_gate(frames[role], contract, folder / role, role=role)  # type: ignore[arg-type]
+        quarantine = place.with_name(f"{place.stem}.{role}-quarantine.csv")
+        count = write_quarantine(frames[role], report, quarantine)
+        get_logger().info("gate: %s", report.summary())
+        if not report.accepted:
+            raise GateRejected(
+                f"{report.summary()}. Nothing was predicted; every row with its reason: {quarantine}; "
+                f"report: {report.data_docs}"
+            )
+        passed[role] = coerce_frame(frames[role], contract, report.passed_rows, with_target=role == "context")
+        passed[f"{role}_rows"] = report.passed_rows
+        passed["notes"] += [*frames[role].attrs.get("notes", []), *report.notes]
+        if count:
+            passed["quarantined"][role] = {"rows": count, "file": str(quarantine)}
+    save_contract(contract, folder / "contract.json")
+    passed["report"] = str(folder / "query" / "data_docs" / "index.html")
+    return passed
+
+
+@task
+def predict_rows(
+    gated: dict[str, Any], target: str, out: str, model: dict[str, Any], problem_type: str, device: str
+) -> dict[str, Any]:
+    """Predict the passed query rows from the passed context rows and write ``out`` in one move.
+
+    ``model`` is what `tasks.registry.fetch_champion` returned. Columns: ``row`` (0-based position in
+    the query file), ``prediction``, ``probability_<class>`` for each class.
+    """
+    context, query = gated["context"], gated["query"]
+    predictor = api.load_predictor(Path(model["weights"]), problem_type, device=api.resolve_device(device))
+    predictor.fit(context.drop(columns=target), context[target].to_numpy())
+    probabilities = predictor.predict_proba(query)
+    predictions = pd.DataFrame({"row": np.asarray(gated["query_rows"], dtype=np.int64)})
+    predictions["prediction"] = predictor.classes_[probabilities.argmax(axis=1)]
+    for place, label in enumerate(predictor.classes_):
+        predictions[f"probability_{label}"] = probabilities[:, place]
+    write_table(predictions, Path(out))
+    return {
+        "out": out,
+        "rows": len(predictions),
+        "model": model["name"],
+        "model_version": model["version"],
+        "weights_hash": model["weights_hash"],
+        "quarantined": gated["quarantined"],
+        "notes": gated["notes"],
+        "gate_report": gated["report"],
+    }
+
+
+@task
+def write_example(name: str, outputs_dir: str) -> dict[str, str]:
+    """Write the context and query files of a bundled real table and return their paths."""
+    context, query, target = load_example(name)
+    folder = Path(outputs_dir) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {part: str(folder / f"{part}.csv") for part in ("context", "query")}
+    write_table(context, Path(files["context"]))
+    write_table(query, Path(files["query"]))
+    return {**files, "target": target, "out": str(folder / "predictions.csv")}

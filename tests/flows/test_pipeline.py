@@ -1,0 +1,80 @@
+"""The chain end to end at debug size, on real git, DVC, MLflow and Prefect."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import mlflow
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory, run_git):
+    """A scratch copy of the repository's DVC state, as a fresh clone has it."""
+    root = tmp_path_factory.mktemp("project")
+    shutil.copytree(ROOT / ".dvc", root / ".dvc", ignore=shutil.ignore_patterns("cache", "tmp", "config.local"))
+    for name in [".dvcignore", ".gitignore", "data.dvc"]:
+        shutil.copy(ROOT / name, root / name)
+    shutil.copytree(ROOT / "mlflow", root / "mlflow", ignore=shutil.ignore_patterns("__pycache__"))
+    run_git(root, "init", "-q")
+    run_git(root, "add", "-A")
+    run_git(root, "commit", "-qm", "start")
+    return root
+
+
+@pytest.fixture(scope="module")
+def chain(project, prefect_server, debug_overrides):
+    """Environment of the project; returns a function that runs the pipeline in it."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PRIORLINE_ROOT", str(project))
+    patch.setenv("PRIORLINE_HOME", str(project / ".priorline"))
+    for name in ["MLFLOW_TRACKING_URI", "PRIORLINE_DVC_REMOTE", "PRIORLINE_ARTIFACT_ROOT"]:
+        patch.delenv(name, raising=False)
+    from tasks.settings import configure_environment, load_settings
+
+    configure_environment(load_settings())
+    mlflow.set_tracking_uri(load_settings().tracking_uri)
+    from flows.pipeline import pipeline
+
+    yield lambda **extra: pipeline("smoke", {**debug_overrides, **extra}, "titanic")
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def first(chain):
+    return chain()
+
+
+def test_first_run_registers_or_says_why_not_and_predicts(first, project):
+    judged = first["judged"][0]
+    assert Path(judged["evaluation"]["report"]).exists()
+    rows = pd.read_parquet(judged["evaluation"]["rows"])
+    assert {"tabicl-smoke", "xgboost", "random_forest", "linear", "majority"} <= set(rows["contender"])
+    assert judged["decision"]["reason"]
+    assert first["trained"][0]["data_md5"].endswith(".dir")
+
+
+def test_git_sees_only_data_dvc_changed_and_dvc_is_clean(first, project, run_git):
+    assert run_git(project, "status", "--porcelain").split() == ["M", "data.dvc"]
+    status = subprocess.run(["python", "-m", "dvc", "status"], cwd=project, capture_output=True, text=True, check=True)
+    assert "up to date" in status.stdout
+
+
+def test_an_unchanged_second_run_reuses_all(first, chain):
+    second = chain()
+    assert [model["reused"] for model in second["trained"]] == [True]
+    assert second["trained"][0]["weights_hash"] == first["trained"][0]["weights_hash"]
+    assert second["trained"][0]["mlflow_run_id"] == first["trained"][0]["mlflow_run_id"]
+    assert second["judged"][0]["evaluation"]["reused"] is True
+    assert second["judged"][0]["decision"]["champion_version"] == first["judged"][0]["decision"]["champion_version"]
+
+
+def test_another_seed_is_another_run(first, chain):
+    other = chain(seed=1)
+    assert other["trained"][0]["weights_hash"] != first["trained"][0]["weights_hash"]
+    assert other["trained"][0]["data_hash"] != first["trained"][0]["data_hash"]
+    json.dumps(other)
