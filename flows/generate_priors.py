@@ -17,5 +17,5 @@ def generate_priors(config: str, overrides: dict[str, Any] | None = None) -> dic
     """
     settings = load_settings()
     shards = generate_shards(config, overrides or {}, str(settings.data_dir), settings.num_workers)
-    version = version_data(settings.root, settings.dvc_remote)
+    version = version_data(str(settings.root), settings.dvc_remote)
     return {**shards, "data_md5": version["md5"]}

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from prefect import task
 
@@ -49,7 +48,7 @@ def gate_tables(frames: Frames, target: str, out: str) -> dict[str, Any]:
     contract = profile_contract(frames["context"], target)
     passed: dict[str, Any] = {"quarantined": {}, "notes": []}
     for role in ("context", "query"):
-        report = run_gate(frames[role], contract, folder / role, role=role)  # type: ignore[arg-type]
+        report = run_gate(frames[role], contract, folder / role, role=role)
         quarantine = place.with_name(f"{place.stem}.{role}-quarantine.csv")
         count = write_quarantine(frames[role], report, quarantine)
         get_logger().info("gate: %s", report.summary())
@@ -80,11 +79,7 @@ def predict_rows(
     context, query = gated["context"], gated["query"]
     predictor = api.load_predictor(Path(model["weights"]), problem_type, device=api.resolve_device(device))
     predictor.fit(context.drop(columns=target), context[target].to_numpy())
-    probabilities = predictor.predict_proba(query)
-    predictions = pd.DataFrame({"row": np.asarray(gated["query_rows"], dtype=np.int64)})
-    predictions["prediction"] = predictor.classes_[probabilities.argmax(axis=1)]
-    for place, label in enumerate(predictor.classes_):
-        predictions[f"probability_{label}"] = probabilities[:, place]
+    predictions = api.prediction_table(predictor, query, gated["query_rows"])
     write_table(predictions, Path(out))
     return {
         "out": out,

@@ -4,6 +4,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import cast
+from uuid import UUID
 
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.context import TaskRunContext
@@ -43,7 +45,7 @@ def track(title: str, unit: str = "") -> Iterator[Callable[..., None]]:
             last_tenth = tenth
             logger.info("%s: %d of %d %s %s", title, done, total, unit, note)
         if artifact is not None and (done >= total or time.monotonic() - last_sent > ARTIFACT_INTERVAL_S):
-            update_progress_artifact(artifact, progress=100.0 * done / max(total, 1))
+            update_progress_artifact(cast(UUID, artifact), progress=100.0 * done / max(total, 1))
             last_sent = time.monotonic()
 
     with bar:

@@ -35,6 +35,11 @@ class Settings(Config):
         return self.root / "data"
 
     @property
+    def serving_script(self) -> Path:
+        """The code that MLflow stores with each registered model."""
+        return self.root / "mlflow" / "pyfunc_model.py"
+
+    @property
     def runs_dir(self) -> Path:
         """Checkpoints, weights and evaluations."""
         return self.home / "runs"

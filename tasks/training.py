@@ -37,7 +37,7 @@ def pretrain_model(
     device = api.resolve_device(device)
     work_dir = Path(runs_dir) / api.pretrain_name(config, data["data_hash"])
     lock = concurrency("gpu", occupy=1) if device.startswith("cuda") else nullcontext()
-    run = open_run(
+    opened = open_run(
         run_key=work_dir.name,
         run_name=config.name,
         params=config.model_dump(mode="json"),
@@ -51,7 +51,7 @@ def pretrain_model(
         dataset_digest=data["data_md5"],
     )
     total = config.training.total_steps
-    with lock, run, track(f"pretrain {config.name}", "steps") as report:
+    with lock, opened as run, track(f"pretrain {config.name}", "steps") as report:
 
         def log_metrics(metrics: dict[str, float], step: int) -> None:
             run.log_metrics(metrics, step)

@@ -7,11 +7,12 @@ made again finds its result and says so (``reused``).
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -277,6 +278,31 @@ def evaluate(
 def load_predictor(weights: Path, problem_type: str, **params: Any) -> Any:
     """Return a scikit-learn estimator over the weights in ``weights``."""
     return load_estimator(weights, problem_type, **params)
+
+
+def read_weights_hash(weights: Path) -> str:
+    """Return what identifies the weights in a folder; raises `CheckpointError` without any."""
+    return weights_hash(weights)
+
+
+def prediction_table(predictor: Any, query: pd.DataFrame, rows: Sequence[int]) -> pd.DataFrame:
+    """Return ``row``, ``prediction`` and ``probability_<class>`` columns for the rows of ``query``.
+
+    Parameters
+    ----------
+    predictor : estimator
+        Fitted, with ``predict_proba``.
+    rows : sequence of int
+        Number of each query row in the caller's table.
+    """
+    probabilities = predictor.predict_proba(query)
+    columns: dict[str, Any] = {
+        "row": np.asarray(rows, dtype=np.int64),
+        "prediction": predictor.classes_[probabilities.argmax(axis=1)],
+    }
+    for place, label in enumerate(predictor.classes_):
+        columns[f"probability_{label}"] = probabilities[:, place]
+    return pd.DataFrame(columns)
 
 
 def problem_types(config: RunConfig) -> tuple[str, ...]:

@@ -3,14 +3,21 @@
 Source: TabPFN (arXiv 2207.01848), appendix C.1, with the ranges of TabICL's released recipe.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from pydantic import Field
 
 from priorline.config_io import Config
 from priorline.priors.activations import NUM_ENTRIES
+
+T = TypeVar("T")
+CauseSampling = Literal["normal", "mixed", "uniform"]
+ClassCut = Literal["rank", "value"]
+CAUSE_SAMPLINGS: tuple[CauseSampling, ...] = ("normal", "mixed", "uniform")
+CLASS_CUTS: tuple[ClassCut, ...] = ("value", "rank")
 
 
 class TruncatedNormal(Config):
@@ -85,8 +92,8 @@ class ScmHyperparams:
     sort_features: bool
     pre_sample_cause_stats: bool
     pre_sample_noise_std: bool
-    cause_sampling: Literal["normal", "mixed", "uniform"]
-    class_cut: Literal["rank", "value"]
+    cause_sampling: CauseSampling
+    class_cut: ClassCut
     activation_probs: np.ndarray
     """Probability of each entry of `priorline.priors.activations`."""
     num_trees: int
@@ -116,15 +123,15 @@ def draw_hyperparams(config: ScmConfig, generator: np.random.Generator) -> ScmHy
         sort_features=coin(),
         pre_sample_cause_stats=coin(),
         pre_sample_noise_std=coin(),
-        cause_sampling=_weighted(generator, ("normal", "mixed", "uniform")),
-        class_cut=_weighted(generator, ("value", "rank")),
+        cause_sampling=_weighted(generator, CAUSE_SAMPLINGS),
+        class_cut=_weighted(generator, CLASS_CUTS),
         activation_probs=_softmax(logits),
         num_trees=min(config.max_trees, 1 + int(generator.exponential(2.0))),
         tree_depth=min(config.max_tree_depth, 2 + int(generator.exponential(2.0))),
     )
 
 
-def _weighted(generator: np.random.Generator, options: tuple) -> object:  # type: ignore[type-arg]
+def _weighted(generator: np.random.Generator, options: Sequence[T]) -> T:
     """Return one option, by softmax weights of random logits: 1 for the first, U(-3, 5) for the others."""
     logits = np.concatenate(([1.0], generator.uniform(-3.0, 5.0, size=len(options) - 1)))
     return options[int(generator.choice(len(options), p=_softmax(logits)))]

@@ -18,6 +18,7 @@ from joblib import Parallel, delayed
 from pydantic import ValidationError
 from safetensors import safe_open
 from safetensors.torch import save
+from torch import Tensor
 
 from priorline.batches import Batch, BatchSpec, TabularBatch
 from priorline.config_io import Config, config_hash
@@ -182,7 +183,8 @@ def _plan(
 def _write_shard(
     prior: Prior, directory: Path, name: str, split: Split, first: int, specs: list[BatchSpec]
 ) -> ShardEntry:
-    tensors, train_sizes, num_datasets = {}, [], 0
+    tensors: dict[str, Tensor] = {}
+    train_sizes, num_datasets = [], 0
     for place, spec in enumerate(specs):
         batch = prior.sample(spec)
         tensors |= {f"{place:05d}.{key}": value for key, value in batch.tensors().items()}

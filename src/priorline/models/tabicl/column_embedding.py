@@ -3,6 +3,9 @@
 Shapes: G columns (of all tables together), R rows = N train + M test, I inducing points, E embedding.
 """
 
+from collections.abc import Iterator
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -41,6 +44,12 @@ class SetTransformer(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(InducedSetAttentionBlock(config) for _ in range(config.col_num_blocks))
 
+    def __iter__(self) -> Iterator[InducedSetAttentionBlock]:
+        return cast("Iterator[InducedSetAttentionBlock]", iter(self.blocks))
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
 
 class ColumnEmbedding(nn.Module):
     """Hypernetwork over columns: ``embedding = value * W + B`` with W, B from `SetTransformer`.
@@ -62,7 +71,7 @@ class ColumnEmbedding(nn.Module):
     def forward(self, x_GR: Tensor, train_size: int) -> Tensor:
         """Return embeddings (G, R, E) of the columns ``x_GR``, train rows first."""
         cells_GRE = self.in_linear(x_GR[..., None])
-        for block in self.tf_col.blocks:
+        for block in self.tf_col:
             if self.activation_recompute and self.training:
                 cells_GRE = checkpoint(block, cells_GRE, train_size, use_reentrant=False)
             else:
@@ -75,16 +84,16 @@ class ColumnEmbedding(nn.Module):
         With these, `embed_with` embeds any rows of the columns, some at a time.
         """
         cells_GNE, summaries = self.in_linear(x_GN[..., None]), []
-        for depth, block in enumerate(self.tf_col.blocks):
+        for depth, block in enumerate(self.tf_col):
             summaries.append(block.read_train_rows(cells_GNE))
-            if depth + 1 < len(self.tf_col.blocks):
+            if depth + 1 < len(self.tf_col):
                 cells_GNE = block.multihead_attn2(cells_GNE, summaries[-1])
         return summaries
 
     def embed_with(self, x_GR: Tensor, summaries: list[Tensor]) -> Tensor:
         """Return embeddings (G, R, E) of rows of columns whose train rows were summarised."""
         cells_GRE = self.in_linear(x_GR[..., None])
-        for block, hidden_GIE in zip(self.tf_col.blocks, summaries, strict=True):
+        for block, hidden_GIE in zip(self.tf_col, summaries, strict=True):
             cells_GRE = block.multihead_attn2(cells_GRE, hidden_GIE)
         return self._affine(x_GR, cells_GRE)
 

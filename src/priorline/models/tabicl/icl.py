@@ -3,6 +3,9 @@
 Shapes: B tables, R rows = N train + M test, E row embedding, K classes.
 """
 
+from collections.abc import Iterator
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -21,6 +24,12 @@ class Encoder(nn.Module):
         self.blocks = nn.ModuleList(
             AttentionBlock(width, heads, ff_dim, config.dropout, config.zero_init) for _ in range(config.icl_num_blocks)
         )
+
+    def __iter__(self) -> Iterator[AttentionBlock]:
+        return cast("Iterator[AttentionBlock]", iter(self.blocks))
+
+    def __len__(self) -> int:
+        return len(self.blocks)
 
 
 class InContextLearner(nn.Module):
@@ -47,8 +56,8 @@ class InContextLearner(nn.Module):
         """Return logits (B, M, K) of the rows after the first N = ``y_BN.shape[1]``."""
         train_size = y_BN.shape[1]
         x_BRE = torch.cat((self._label(rows_BRE[:, :train_size], y_BN), rows_BRE[:, train_size:]), dim=1)
-        last = len(self.tf_icl.blocks) - 1
-        for depth, block in enumerate(self.tf_icl.blocks):
+        last = len(self.tf_icl) - 1
+        for depth, block in enumerate(self.tf_icl):
             # Train rows leave the last block unread, so only test rows ask questions there.
             first_query = train_size if depth == last else 0
             if self.activation_recompute and self.training:
@@ -60,15 +69,15 @@ class InContextLearner(nn.Module):
     def read_context(self, rows_BNE: Tensor, y_BN: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Return each block's keys and values of the train rows."""
         x_BNE, cache = self._label(rows_BNE, y_BN), []
-        for depth, block in enumerate(self.tf_icl.blocks):
+        for depth, block in enumerate(self.tf_icl):
             cache.append(block.keys_values(x_BNE))
-            if depth + 1 < len(self.tf_icl.blocks):
+            if depth + 1 < len(self.tf_icl):
                 x_BNE = block.attend_to(x_BNE, *cache[-1])
         return cache
 
     def classify_with(self, rows_BME: Tensor, cache: list[tuple[Tensor, Tensor]]) -> Tensor:
         """Return logits (B, M, K) of test rows against what `read_context` kept."""
-        for block, (key, value) in zip(self.tf_icl.blocks, cache, strict=True):
+        for block, (key, value) in zip(self.tf_icl, cache, strict=True):
             rows_BME = block.attend_to(rows_BME, key, value)
         return self.decoder(self.ln(rows_BME))
 

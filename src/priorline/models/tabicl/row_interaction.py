@@ -3,6 +3,9 @@
 Shapes: B rows (of all tables together), C columns, T = [CLS] tokens + columns, E embedding.
 """
 
+from collections.abc import Iterator
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -23,6 +26,12 @@ class RotaryEncoder(nn.Module):
             AttentionBlock(width, heads, config.ff_factor * width, config.dropout, config.zero_init)
             for _ in range(config.row_num_blocks)
         )
+
+    def __iter__(self) -> Iterator[AttentionBlock]:
+        return cast("Iterator[AttentionBlock]", iter(self.blocks))
+
+    def __len__(self) -> int:
+        return len(self.blocks)
 
 
 class RowInteraction(nn.Module):
@@ -45,8 +54,8 @@ class RowInteraction(nn.Module):
         num_cls = self.cls_tokens.shape[0]
         x_BTE = torch.cat((self.cls_tokens.expand(cells_BCE.shape[0], -1, -1), cells_BCE), dim=1)
         angles = self.tf_row.rope(x_BTE.shape[1])
-        last = len(self.tf_row.blocks) - 1
-        for depth, block in enumerate(self.tf_row.blocks):
+        last = len(self.tf_row) - 1
+        for depth, block in enumerate(self.tf_row):
             # Only the [CLS] tokens leave the last block, so only they ask questions there.
             num_queries = num_cls if depth == last else x_BTE.shape[1]
             if self.activation_recompute and self.training:
