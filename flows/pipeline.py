@@ -39,5 +39,7 @@ def pipeline(
         evaluation = evaluate(problem_type, leader, candidates, overrides)
         decision = register(problem_type, leader, candidates, evaluation, overrides)
         judged.append({"problem_type": problem_type, "evaluation": evaluation, "decision": decision})
-    predictions = infer_example(example) if example else None
+    # The example is a classification table; without a champion there is nothing to predict it with.
+    ready = any(item["decision"]["champion_version"] for item in judged if item["problem_type"] == "classification")
+    predictions = infer_example(example) if example and ready else None
     return {"config": config, "trained": trained, "judged": judged, "predictions": predictions}

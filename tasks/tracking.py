@@ -2,6 +2,7 @@
 
 import subprocess
 import time
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,7 +124,10 @@ def open_run(
             mlflow.set_tags({RUN_KEY: run_key, **tags, **source_tags(settings.root)})
             mlflow.log_params(flatten(params))
             if dataset_dir is not None:
-                source = resolve_dataset_source(str(dataset_dir))
+                with warnings.catch_warnings():
+                    # MLflow registers two readers of local folders and warns that it must choose.
+                    warnings.simplefilter("ignore", UserWarning)
+                    source = resolve_dataset_source(str(dataset_dir))
                 digest = (dataset_digest or "")[:36]
                 mlflow.log_input(MetaDataset(source, name=dataset_dir.name, digest=digest), context="training")
         writer = RunWriter(client, active.info.run_id)

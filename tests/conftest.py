@@ -10,19 +10,17 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: small tensors, two cores
 
 DEBUG = {
-    "model.embed_dim": 8,
-    "model.col_num_inds": 4,
-    "model.row_num_heads": 2,
-    "model.col_num_heads": 2,
-    "model.icl_num_heads": 2,
-    "model.icl_num_blocks": 1,
+    "model.embed_dim": 16,
+    "model.col_num_inds": 8,
+    "prior.mlp_prob": 1.0,
     "prior.max_columns": 5,
-    "training.stages.0.steps": 6,
-    "training.stages.0.datasets_per_step": 4,
-    "training.stages.0.micro_batch_size": 2,
-    "training.stages.0.group_size": 2,
-    "training.stages.0.rows.0.low": 32,
-    "training.stages.0.rows.0.high": 32,
+    "prior.table.max_classes": 2,
+    "training.stages.0.learning_rate": 0.01,
+    "training.stages.0.steps": 150,
+    "training.stages.0.datasets_per_step": 8,
+    "training.stages.0.micro_batch_size": 8,
+    "training.stages.0.rows.0.low": 48,
+    "training.stages.0.rows.0.high": 48,
     "training.stages.1.steps": 2,
     "training.stages.1.rows.0.low": 32,
     "training.stages.1.rows.0.high": 48,
@@ -30,14 +28,14 @@ DEBUG = {
     "training.stages.2.rows.0.low": 48,
     "training.stages.2.rows.0.high": 64,
     "training.validation_batches": 2,
-    "training.checkpoint_every_steps": 2,
-    "training.validation_every_steps": 5,
+    "training.checkpoint_every_steps": 50,
+    "training.validation_every_steps": 50,
     "evaluation.num_splits": 1,
     "evaluation.max_train_rows": 60,
     "evaluation.max_test_rows": 60,
-    "evaluation.num_members": 1,
+    "evaluation.num_members": 2,
 }
-"""Overrides of ``tabicl-smoke`` that finish in seconds; every stage and mechanism still runs."""
+"""Overrides of ``tabicl-smoke`` that learn enough to beat the majority in half a minute; every stage runs."""
 
 
 @pytest.fixture(scope="session")
@@ -63,3 +61,20 @@ def git(root: Path, *arguments: str) -> str:
 @pytest.fixture(scope="session")
 def run_git():
     return git
+
+
+@pytest.fixture(scope="session")
+def random_weights(tmp_path_factory) -> Path:
+    """Weights of a tiny TabICL that knows nothing; for tests of everything but accuracy."""
+    import torch
+
+    from priorline.checkpoints import save_weights
+    from priorline.models import MODELS
+
+    spec = MODELS["tabicl"]
+    config = spec.presets["smoke"]().model_copy(update={"embed_dim": 16, "zero_init": False})
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("weights") / "weights"
+    model_config = config.model_dump(mode="json")
+    save_weights(folder, spec.build(config), kind="tabicl", model_config=model_config, metadata={})
+    return folder

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import mlflow
@@ -60,7 +61,9 @@ def test_first_run_registers_or_says_why_not_and_predicts(first, project):
 
 def test_git_sees_only_data_dvc_changed_and_dvc_is_clean(first, project, run_git):
     assert run_git(project, "status", "--porcelain").split() == ["M", "data.dvc"]
-    status = subprocess.run(["python", "-m", "dvc", "status"], cwd=project, capture_output=True, text=True, check=True)
+    status = subprocess.run(
+        [sys.executable, "-m", "dvc", "status"], cwd=project, capture_output=True, text=True, check=True
+    )
     assert "up to date" in status.stdout
 
 
@@ -78,3 +81,52 @@ def test_another_seed_is_another_run(first, chain):
     assert other["trained"][0]["weights_hash"] != first["trained"][0]["weights_hash"]
     assert other["trained"][0]["data_hash"] != first["trained"][0]["data_hash"]
     json.dumps(other)
+
+
+def test_lineage_leads_back_to_data_code_config_run_and_evaluation(first):
+    from tasks.registry import show
+
+    lineage = show("classifier")
+    assert "champion" in lineage["aliases"]
+    tags = lineage["versions"][-1]["lineage"]
+    assert tags["dvc.data_md5"] == first["trained"][0]["data_md5"]
+    assert tags["priorline.config"] == "tabicl-smoke"
+    assert tags["priorline.evaluation_rows"].startswith("runs:/")
+    assert len(tags["git.commit"]) == 40
+    assert tags["prefect.flow_run_id"]
+    rows = mlflow.artifacts.download_artifacts(tags["priorline.evaluation_rows"])
+    assert "tabicl-smoke" in set(pd.read_parquet(rows)["contender"])
+
+
+def test_the_champion_serves_through_mlflow_and_holds_no_rows(first):
+    from priorline.evaluation.suites import load_example
+
+    context, query, target = load_example("titanic")
+    frame = pd.concat([context.head(120), query.head(5)], ignore_index=True)
+    model = mlflow.pyfunc.load_model("models:/priorline-classifier@champion")
+    answer = model.predict(frame, params={"target": target})
+    assert answer["row"].tolist() == list(range(120, 125))
+    assert set(answer["prediction"]) <= set(context[target])
+    folder = Path(mlflow.artifacts.download_artifacts("models:/priorline-classifier@champion"))
+    files = {path.name for path in folder.rglob("*") if path.is_file()}
+    assert "model.safetensors" in files
+    assert not [name for name in files if name.endswith((".pkl", ".parquet", ".csv"))]
+    with pytest.raises(Exception, match="is not a column"):
+        model.predict(frame, params={"target": "nothing"})
+
+
+def test_a_second_model_moves_the_aliases_and_rollback_moves_them_back(first):
+    from mlflow import MlflowClient
+
+    from tasks import registry
+
+    client, name = MlflowClient(), "priorline-classifier"
+    before = registry.show(name)["aliases"]["champion"]
+    source = client.get_model_version(name, before)
+    other = client.create_model_version(name, source.source, run_id=source.run_id, tags=source.tags).version
+    registry.promote(name, other, "a test says so")
+    aliases = registry.show(name)["aliases"]
+    assert (aliases["champion"], aliases["previous"]) == (other, before)
+    assert client.get_model_version(name, other).tags["priorline.promotion_reason"] == "a test says so"
+    assert registry.rollback("classifier")["champion_version"] == before
+    assert registry.show(name)["aliases"]["champion"] == before
