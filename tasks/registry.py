@@ -6,6 +6,7 @@ A reader of ``models:/<name>@champion`` always finds a model: aliases move in on
 
 import getpass
 import shutil
+import warnings
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,7 @@ def register_version(
     _ensure_model(client, name, problem_type)
     for version in client.search_model_versions(f"name = '{name}'"):
         if version.tags.get(WEIGHTS_HASH) == model["weights_hash"]:
-            return version.version
+            return str(version.version)
     run = client.get_run(model["mlflow_run_id"])
     folder = f"evaluation/{evaluation['evaluation_key']}"
     rows = Path(evaluation["rows"])
@@ -211,9 +212,9 @@ def show(name: str) -> dict[str, Any]:
         lineage |= {"mlflow.run_id": version.run_id, "mlflow.model": version.source}
         versions.append(
             {
-                "version": version.version,
+                "version": str(version.version),
                 "created": datetime.fromtimestamp(version.creation_timestamp / 1000, UTC).isoformat(),
-                "aliases": sorted(alias for alias, held in aliases.items() if held == version.version),
+                "aliases": sorted(alias for alias, held in aliases.items() if held == str(version.version)),
                 "lineage": lineage,
             }
         )
@@ -236,7 +237,9 @@ def _log_model(run_id: str, problem_type: str, weights: Path, model: dict[str, A
     script = load_settings().serving_script
     if not script.exists():
         raise ConfigError(f"{script} is missing; run from a checkout, or set PRIORLINE_ROOT to one")
-    with mlflow.start_run(run_id=run_id):
+    with mlflow.start_run(run_id=run_id), warnings.catch_warnings():
+        # No input example on purpose: a registered model holds no rows.
+        warnings.filterwarnings("ignore", message=".*[Ii]nput example")
         info = mlflow.pyfunc.log_model(
             name="model",
             python_model=str(script),
@@ -254,7 +257,7 @@ def _as_contender(version: ModelVersion, home: Path) -> dict[str, Any]:
     wanted = version.tags[WEIGHTS_HASH]
     return {
         "name": f"{version.name}-v{version.version}",
-        "version": version.version,
+        "version": str(version.version),
         "weights": str(_fetch_weights(version, wanted, home / "registry" / wanted)),
         "weights_hash": wanted,
     }

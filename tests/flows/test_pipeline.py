@@ -124,6 +124,7 @@ def test_a_second_model_moves_the_aliases_and_rollback_moves_them_back(first):
     before = registry.show(name)["aliases"]["champion"]
     source = client.get_model_version(name, before)
     other = client.create_model_version(name, source.source, run_id=source.run_id, tags=source.tags).version
+    other = str(other)
     registry.promote(name, other, "a test says so")
     aliases = registry.show(name)["aliases"]
     assert (aliases["champion"], aliases["previous"]) == (other, before)
