@@ -3,7 +3,6 @@
 Exit codes: 0 done, 1 failure, 2 usage or bad input, 3 rejected by the gate.
 """
 
-import logging
 import os
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markdown import Markdown
 
 from priorline.cli import (
     AsJson,
@@ -42,9 +40,6 @@ def prepare(verbose: bool = False) -> None:
     """Set what Prefect, MLflow and DVC read from the environment; must run before they are imported."""
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO" if verbose else "WARNING")
     configure_environment(load_settings())
-    if not verbose:
-        for name in ("alembic", "mlflow", "great_expectations", "dvc"):
-            logging.getLogger(name).setLevel(logging.ERROR)
 
 
 @app.command("run")
@@ -129,10 +124,11 @@ def registry_rollback(
 
 def print_run(console: Console, result: dict[str, Any]) -> None:
     """Print what a run of the chain made."""
-    from tasks.evaluation import publish_leaderboard
+    from priorline.evaluation.report import print_leaderboard
+    from priorline.evaluation.runner import read_rows
 
     for judged in result["judged"]:
-        console.print(Markdown(publish_leaderboard.fn(judged["evaluation"])))
+        print_leaderboard(console, read_rows(Path(judged["evaluation"]["rows"])))
         decision, evaluation = judged["decision"], judged["evaluation"]
         console.print(
             key_value_table(

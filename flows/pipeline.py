@@ -33,7 +33,7 @@ def pipeline(
     for name in describe_chain(config, overrides):
         data = generate_priors(name, overrides)
         trained.append(pretrain(name, overrides, data))
-    judged = []
+    judged: list[dict[str, Any]] = []
     for problem_type, candidates in group_by_problem(trained).items():
         leader = candidates[0]["config"]
         evaluation = evaluate(problem_type, leader, candidates, overrides)

@@ -4,6 +4,7 @@ Stored with each version as code (models-from-code), so nothing is unpickled on 
 holds weights only; the labelled rows come with each request.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -33,23 +34,33 @@ class InContextModel(PythonModel):
         Parameters
         ----------
         model_input : DataFrame
-            Context and query rows in one table.
+            Context and query rows in one table; in query rows the target is missing or blank text.
         params : dict, optional
             ``target``: name of the column to predict (default ``"target"``).
+
+        Raises
+        ------
+        InputError
+            If there is no such column, or it is given in all rows or in none.
         """
+        if not isinstance(model_input, pd.DataFrame):
+            raise InputError(f"the input must be a table with named columns, got {type(model_input).__name__}")
         target = (params or {}).get("target", DEFAULT_TARGET)
         if target not in model_input.columns:
             known = ", ".join(map(str, model_input.columns))
             raise InputError(f"target {target!r} is not a column; name it by params, columns: {known}")
         frame = model_input.reset_index(drop=True)
-        empty = frame[target].isna()
+        empty = frame[target].isna() | frame[target].map(lambda cell: isinstance(cell, str) and not cell.strip())
         if empty.all() or not empty.any():
             raise InputError(
                 f"column {target!r} must be given in some rows (the context) and empty in others (the query); "
                 f"it is empty in {int(empty.sum())} of {len(frame)}"
             )
         labels = frame.loc[~empty, target].infer_objects()
-        predictor = api.load_predictor(self._weights, self._problem_type)
+        if pd.api.types.is_float_dtype(labels) and (labels % 1 == 0).all():
+            labels = labels.astype("int64")  # whole numbers became floats only because some rows are empty
+        device = api.resolve_device(os.environ.get("PRIORLINE_DEVICE") or "auto")
+        predictor = api.load_predictor(self._weights, self._problem_type, device=device)
         predictor.fit(frame[~empty].drop(columns=target), labels.to_numpy())
         return api.prediction_table(predictor, frame[empty].drop(columns=target), frame.index[empty])
 

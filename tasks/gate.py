@@ -26,6 +26,7 @@ from tasks.gate_report import (
     write_quarantine,
     write_report,
 )
+from tasks.logs import quiet
 
 __all__ = ["GateReport", "run_gate", "write_quarantine"]
 
@@ -143,6 +144,8 @@ def _run_expectations(batch: Batch, report_dir: Path) -> list[Outcome]:
     import great_expectations as gx
     from great_expectations import expectations as gxe
     from great_expectations.checkpoint import UpdateDataDocsAction
+
+    quiet("great_expectations")
 
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}

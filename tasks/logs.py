@@ -13,3 +13,13 @@ def get_logger() -> Any:
         return get_run_logger()
     except MissingContextError:
         return logging.getLogger("priorline")
+
+
+def quiet(*names: str) -> None:
+    """Let the loggers of a tool speak from WARNING on.
+
+    To be called after the tool was imported: each sets its own level then, and some write their
+    housekeeping to standard output, where a machine reads our JSON.
+    """
+    for name in names:
+        logging.getLogger(name).setLevel(logging.WARNING)

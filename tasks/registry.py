@@ -5,10 +5,10 @@ A reader of ``models:/<name>@champion`` always finds a model: aliases move in on
 """
 
 import getpass
-import shutil
 import warnings
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import mlflow
@@ -34,6 +34,8 @@ MODEL_NAMES = {
 }
 CHAMPION, PREVIOUS, CHALLENGER = "champion", "previous", "challenger"
 WEIGHTS_HASH = "priorline.weights_hash"
+MAX_REASON_LENGTH = 5000
+"""Longest value of a tag that every store of MLflow takes."""
 
 
 @task(retries=2, retry_delay_seconds=5)
@@ -109,6 +111,8 @@ def register_version(
 ) -> str:
     """Return the version that holds the weights of ``model``, made if there is none.
 
+    Its tags name the evaluation that was decided by last: a challenger may win a later one.
+
     Parameters
     ----------
     model : dict
@@ -118,13 +122,16 @@ def register_version(
     """
     name = MODEL_NAMES[problem_type]
     _ensure_model(client, name, problem_type)
+    run = client.get_run(model["mlflow_run_id"])
     for version in client.search_model_versions(f"name = '{name}'"):
         if version.tags.get(WEIGHTS_HASH) == model["weights_hash"]:
+            evaluated = _evaluation_tags(run.info.run_id, evaluation, decision)
+            if any(version.tags.get(key) != value for key, value in evaluated.items()):
+                _attach_evaluation(run.info.run_id, evaluation)
+                for key, value in evaluated.items():
+                    client.set_model_version_tag(name, str(version.version), key, value)
             return str(version.version)
-    run = client.get_run(model["mlflow_run_id"])
-    folder = f"evaluation/{evaluation['evaluation_key']}"
-    rows = Path(evaluation["rows"])
-    log_files(run.info.run_id, [rows, rows.with_name("report.html"), rows.with_name("decision.json")], folder)
+    _attach_evaluation(run.info.run_id, evaluation)
     logged = _log_model(run.info.run_id, problem_type, Path(model["weights"]), model)
     tags = {
         **{key: value for key, value in run.data.tags.items() if key.startswith(("git.", "dvc.", "prefect."))},
@@ -133,27 +140,47 @@ def register_version(
         "priorline.config_hash": model["config_hash"],
         "priorline.data_hash": model["data_hash"],
         "priorline.version": priorline.__version__,
-        "priorline.suite": evaluation["suite"],
-        "priorline.suite_hash": evaluation["suite_hash"],
-        "priorline.evaluation_rows": f"runs:/{run.info.run_id}/{folder}/{rows.name}",
-        "priorline.decision": decision["reason"][:5000],
+        **_evaluation_tags(run.info.run_id, evaluation, decision),
     }
     created = mlflow.register_model(logged, name, tags=tags)
     get_logger().info("registered %s version %s", name, created.version)
     return str(created.version)
 
 
+def _evaluation_tags(run_id: str, evaluation: dict[str, Any], decision: dict[str, Any]) -> dict[str, str]:
+    rows = f"{_evaluation_folder(evaluation)}/{Path(evaluation['rows']).name}"
+    return {
+        "priorline.suite": evaluation["suite"],
+        "priorline.suite_hash": evaluation["suite_hash"],
+        "priorline.evaluation_rows": f"runs:/{run_id}/{rows}",
+        "priorline.decision": decision["reason"][:MAX_REASON_LENGTH],
+    }
+
+
+def _attach_evaluation(run_id: str, evaluation: dict[str, Any]) -> None:
+    rows = Path(evaluation["rows"])
+    files = [rows, rows.with_name("report.html"), rows.with_name("decision.json")]
+    log_files(run_id, files, _evaluation_folder(evaluation))
+
+
+def _evaluation_folder(evaluation: dict[str, Any]) -> str:
+    return f"evaluation/{evaluation['evaluation_key']}"
+
+
 def promote(name: str, version: str, reason: str) -> None:
     """Make ``version`` the champion of ``name`` and keep the old one as ``previous``."""
     client = connect()
-    before = _aliases(client, name).get(CHAMPION)
-    if before == version:
-        return
-    for key, value in {"promoted_at": _now(), "promoted_by": _user(), "promotion_reason": reason[:5000]}.items():
-        client.set_model_version_tag(name, version, f"priorline.{key}", value)
-    if before is not None:
-        client.set_registered_model_alias(name, PREVIOUS, before)
-    client.set_registered_model_alias(name, CHAMPION, version)
+    aliases = _aliases(client, name)
+    before = aliases.get(CHAMPION)
+    if before != version:
+        audit = {"promoted_at": _now(), "promoted_by": _user(), "promotion_reason": reason[:MAX_REASON_LENGTH]}
+        for key, value in audit.items():
+            client.set_model_version_tag(name, version, f"priorline.{key}", value)
+        if before is not None:
+            client.set_registered_model_alias(name, PREVIOUS, before)
+        client.set_registered_model_alias(name, CHAMPION, version)
+    if aliases.get(CHALLENGER) == version:
+        client.delete_registered_model_alias(name, CHALLENGER)
 
 
 def rollback(name: str) -> dict[str, Any]:
@@ -167,7 +194,7 @@ def rollback(name: str) -> dict[str, Any]:
     client = connect()
     name = full_name(name)
     aliases = _aliases(client, name)
-    if PREVIOUS not in aliases:
+    if not {CHAMPION, PREVIOUS} <= aliases.keys() or aliases[CHAMPION] == aliases[PREVIOUS]:
         raise RegistryError(f"{name} has no previous champion to go back to; aliases: {aliases or 'none'}")
     bad, good = aliases[CHAMPION], aliases[PREVIOUS]
     client.set_model_version_tag(name, bad, "priorline.rolled_back_at", _now())
@@ -265,18 +292,21 @@ def _as_contender(version: ModelVersion, home: Path) -> dict[str, Any]:
 
 def _fetch_weights(version: ModelVersion, wanted: str, folder: Path) -> Path:
     """Return a local folder of the version's weights, downloaded unless it is there and whole."""
-    weights = folder / "weights"
-    if weights.exists() and api.read_weights_hash(weights) == wanted:
-        return weights
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    if folder.exists() and api.read_weights_hash(folder) == wanted:
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
     uri = f"models:/{version.name}/{version.version}"
-    found = Path(mlflow.artifacts.download_artifacts(artifact_uri=f"{uri}/artifacts/weights", dst_path=str(folder)))
-    if found != weights:
-        found.rename(weights)
-    if api.read_weights_hash(weights) != wanted:
-        raise CheckpointError(f"{uri} does not hold the weights that were registered ({wanted}); register it anew")
-    return weights
+    # Downloaded aside and renamed: a killed download or another process leaves no half folder behind.
+    with TemporaryDirectory(prefix=".download-", dir=folder.parent) as aside:
+        found = Path(mlflow.artifacts.download_artifacts(artifact_uri=f"{uri}/artifacts/weights", dst_path=aside))
+        if api.read_weights_hash(found) != wanted:
+            raise CheckpointError(f"{uri} does not hold the weights that were registered ({wanted}); register it anew")
+        try:
+            found.rename(folder)
+        except OSError:
+            if not folder.exists():  # else another process was faster
+                raise
+    return folder
 
 
 def _ensure_model(client: MlflowClient, name: str, problem_type: str) -> None:

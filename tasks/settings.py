@@ -1,12 +1,14 @@
 """Where things are: URIs, paths and devices from the environment; light to import."""
 
 import os
+import re
 from pathlib import Path
 
 from priorline.config_io import Config
 from priorline.errors import ConfigError
 
 _ROOT_MARKS = ("data.dvc", ".dvc")
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
 class Settings(Config):
@@ -18,8 +20,8 @@ class Settings(Config):
     """State of this machine: MLflow, Prefect, runs, the local DVC remote."""
     tracking_uri: str
     """MLflow's tracking and registry store."""
-    artifact_root: str
-    """Where MLflow experiments keep artifacts: a folder or a URL such as ``s3://...``."""
+    artifact_root: str | None
+    """Where MLflow experiments keep artifacts: a folder or a URL such as ``s3://...``; None: the server decides."""
     dvc_remote: str
     """Where DVC pushes: a folder or a URL."""
     outputs_dir: Path
@@ -51,6 +53,12 @@ def load_settings() -> Settings:
     Variables: ``PRIORLINE_ROOT`` (default: the nearest folder above with a ``data.dvc``),
     ``PRIORLINE_HOME`` (``<root>/.priorline``), ``MLFLOW_TRACKING_URI``, ``PRIORLINE_ARTIFACT_ROOT``,
     ``PRIORLINE_DVC_REMOTE``, ``PRIORLINE_OUTPUTS``, ``PRIORLINE_DEVICE``, ``PRIORLINE_NUM_WORKERS``.
+    Relative paths count from the current folder.
+
+    Raises
+    ------
+    ConfigError
+        If the device or the number of workers cannot be read.
     """
     env = os.environ
     root = Path(env["PRIORLINE_ROOT"]).resolve() if env.get("PRIORLINE_ROOT") else _find_root(Path.cwd())
@@ -59,14 +67,20 @@ def load_settings() -> Settings:
     workers = env.get("PRIORLINE_NUM_WORKERS") or str(cores)
     if not workers.isdigit() or int(workers) < 1:
         raise ConfigError(f"PRIORLINE_NUM_WORKERS={workers!r} must be a whole number of at least 1")
+    device = env.get("PRIORLINE_DEVICE") or "auto"
+    if not _DEVICE.fullmatch(device):
+        raise ConfigError(f"PRIORLINE_DEVICE={device!r} must be auto, cpu, cuda or cuda:<number>")
+    tracking_uri = env.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
+    # A server stores artifacts itself; a folder of this machine would be out of reach of its other clients.
+    own_artifacts = None if tracking_uri.startswith(("http://", "https://")) else str(home / "mlartifacts")
     return Settings(
         root=root,
         home=home,
-        tracking_uri=env.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}",
-        artifact_root=env.get("PRIORLINE_ARTIFACT_ROOT") or str(home / "mlartifacts"),
+        tracking_uri=tracking_uri,
+        artifact_root=env.get("PRIORLINE_ARTIFACT_ROOT") or own_artifacts,
         dvc_remote=env.get("PRIORLINE_DVC_REMOTE") or str(home / "dvc-remote"),
-        outputs_dir=Path(env.get("PRIORLINE_OUTPUTS") or root / "outputs"),
-        device=env.get("PRIORLINE_DEVICE") or "auto",
+        outputs_dir=Path(env.get("PRIORLINE_OUTPUTS") or root / "outputs").resolve(),
+        device=device,
         num_workers=int(workers),
     )
 
@@ -88,6 +102,7 @@ def configure_environment(settings: Settings) -> None:
         "DO_NOT_TRACK": "1",
         "MLFLOW_TRACKING_URI": settings.tracking_uri,
         "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
         "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "DVC_NO_ANALYTICS": "true",

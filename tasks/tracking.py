@@ -1,6 +1,7 @@
 """MLflow runs: one per pretraining, opened again by its key, metrics as they come."""
 
 import subprocess
+import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator
@@ -12,20 +13,25 @@ import mlflow
 from mlflow import MlflowClient
 from mlflow.data.dataset_source_registry import resolve_dataset_source
 from mlflow.data.meta_dataset import MetaDataset
-from mlflow.entities import Metric
+from mlflow.entities import Metric, Run
 from mlflow.exceptions import MlflowException
 
-from tasks.logs import get_logger
+from priorline.errors import PriorlineError
+from tasks.logs import get_logger, quiet
 from tasks.settings import Settings, load_settings
 
 EXPERIMENT = "priorline"
 RUN_KEY = "priorline.run_key"
 FLUSH_INTERVAL_S = 5.0
 """Seconds between two writes of metrics; each is one request."""
+MAX_METRICS_PER_REQUEST = 1000
+"""MLflow's limit."""
 FLUSH_TRIES = 5
 """Tries for the last write of a run, with growing pauses, before metrics are given up."""
 MAX_VALUE_LENGTH = 6000
 """Longest parameter value that MLflow stores."""
+MAX_DIGEST_LENGTH = 36
+"""Longest dataset digest that MLflow stores; an MD5 with ``.dir`` is just as long."""
 
 
 def connect(settings: Settings | None = None) -> MlflowClient:
@@ -33,18 +39,31 @@ def connect(settings: Settings | None = None) -> MlflowClient:
     settings = settings or load_settings()
     mlflow.set_tracking_uri(settings.tracking_uri)
     mlflow.set_registry_uri(settings.tracking_uri)
+    quiet("mlflow", "alembic")
     return MlflowClient()
 
 
-def experiment_id(client: MlflowClient, artifact_root: str) -> str:
+def experiment_id(client: MlflowClient, artifact_root: str | None) -> str:
     """Return the id of our experiment; made with an explicit place for artifacts if there is none.
 
-    Without one, MLflow would put artifacts into the current folder.
+    Without one, MLflow would put artifacts into the current folder; only a server knows better (None).
+
+    Raises
+    ------
+    PriorlineError
+        If the experiment was deleted; its name stays taken.
     """
     found = client.get_experiment_by_name(EXPERIMENT)
     if found is not None:
+        if found.lifecycle_stage != "active":
+            raise PriorlineError(
+                f"the MLflow experiment {EXPERIMENT!r} was deleted; bring it back by "
+                f"`mlflow experiments restore --experiment-id {found.experiment_id}`"
+            )
         return found.experiment_id
-    location = artifact_root if "://" in artifact_root else Path(artifact_root).resolve().as_uri()
+    location = artifact_root
+    if artifact_root is not None and "://" not in artifact_root:
+        location = Path(artifact_root).resolve().as_uri()
     try:
         return client.create_experiment(EXPERIMENT, artifact_location=location)
     except MlflowException:
@@ -55,40 +74,49 @@ def experiment_id(client: MlflowClient, artifact_root: str) -> str:
 
 
 class RunWriter:
-    """Metrics of one run, buffered; an unreachable store delays them and never stops training."""
+    """Metrics of one run, written by a thread; an unreachable store delays them and never stops training."""
 
-    def __init__(self, client: MlflowClient, run_id: str) -> None:
-        self.run_id = run_id
+    def __init__(self, client: MlflowClient, mlflow_run_id: str) -> None:
+        self.run_id = mlflow_run_id
         self._client = client
         self._buffer: list[Metric] = []
-        self._last_flush = time.monotonic()
+        self._one_flush = threading.Lock()
+        self._closing = threading.Event()
+        self._logger = get_logger()
+        # MLflow waits minutes for a dead server, so no request is made on the thread that trains.
+        self._thread = threading.Thread(target=self._flush_regularly, name="mlflow-metrics", daemon=True)
+        self._thread.start()
 
     def log_metrics(self, metrics: dict[str, float], step: int) -> None:
-        """Take up ``metrics`` of ``step``; written every few seconds."""
+        """Take up ``metrics`` of ``step``, at once; written every few seconds."""
         now = int(time.time() * 1000)
-        self._buffer += [Metric(name, float(value), now, step) for name, value in metrics.items()]
-        if time.monotonic() - self._last_flush > FLUSH_INTERVAL_S:
-            self.flush()
+        self._buffer.extend([Metric(name, float(value), now, step) for name, value in metrics.items()])
 
     def flush(self) -> bool:
-        """Write the buffer; False, with the buffer kept, if the store cannot be reached."""
-        self._last_flush = time.monotonic()
-        try:
-            for start in range(0, len(self._buffer), 1000):  # MLflow's limit of one request
-                self._client.log_batch(self.run_id, metrics=self._buffer[start : start + 1000])
-        except (MlflowException, OSError) as fault:
-            get_logger().warning("MLflow is unreachable, %d metrics are kept: %s", len(self._buffer), fault)
-            return False
-        self._buffer = []
+        """Write the buffer; False, with what is unwritten kept, if the store does not take it."""
+        with self._one_flush:
+            while self._buffer:
+                batch = self._buffer[:MAX_METRICS_PER_REQUEST]
+                try:
+                    self._client.log_batch(self.run_id, metrics=batch)
+                except (MlflowException, OSError) as fault:
+                    self._logger.warning("MLflow does not answer, %d metrics are kept: %s", len(self._buffer), fault)
+                    return False
+                del self._buffer[: len(batch)]
         return True
 
     def close(self) -> None:
         """Write what is left, trying for a while."""
+        self._closing.set()
         for attempt in range(FLUSH_TRIES):
             if self.flush():
                 return
             time.sleep(2**attempt)
-        get_logger().error("MLflow stayed unreachable: %d metrics of run %s are lost", len(self._buffer), self.run_id)
+        self._logger.error("MLflow did not answer: %d metrics of run %s are lost", len(self._buffer), self.run_id)
+
+    def _flush_regularly(self) -> None:
+        while not self._closing.wait(FLUSH_INTERVAL_S):
+            self.flush()
 
 
 @contextmanager
@@ -117,24 +145,35 @@ def open_run(
     place = experiment_id(client, settings.artifact_root)
     found = client.search_runs([place], filter_string=f"tags.`{RUN_KEY}` = '{run_key}'", max_results=1)
     options: dict[str, Any] = (
-        {"run_id": found[0].info.run_id} if found else {"experiment_id": place, "run_name": run_name}
+        {"run_id": found[0].info.run_id}
+        if found
+        # The key is there from the first moment, so a run killed in the next line is found again.
+        else {
+            "experiment_id": place,
+            "run_name": run_name,
+            "tags": {RUN_KEY: run_key, **tags, **source_tags(settings.root)},
+        }
     )
     with mlflow.start_run(**options) as active:
-        if not found:
-            mlflow.set_tags({RUN_KEY: run_key, **tags, **source_tags(settings.root)})
-            mlflow.log_params(flatten(params))
-            if dataset_dir is not None:
-                with warnings.catch_warnings():
-                    # MLflow registers two readers of local folders and warns that it must choose.
-                    warnings.simplefilter("ignore", UserWarning)
-                    source = resolve_dataset_source(str(dataset_dir))
-                digest = (dataset_digest or "")[:36]
-                mlflow.log_input(MetaDataset(source, name=dataset_dir.name, digest=digest), context="training")
+        _describe(client.get_run(active.info.run_id), params, dataset_dir, dataset_digest)
         writer = RunWriter(client, active.info.run_id)
         try:
             yield writer
         finally:
             writer.close()
+
+
+def _describe(run: Run, params: dict[str, Any], dataset_dir: Path | None, dataset_digest: str | None) -> None:
+    """Log parameters and dataset of the active run unless they are there."""
+    if not run.data.params:
+        mlflow.log_params(flatten(params))
+    if dataset_dir is not None and not run.inputs.dataset_inputs:
+        with warnings.catch_warnings():
+            # MLflow registers two readers of local folders and warns that it must choose.
+            warnings.simplefilter("ignore", UserWarning)
+            source = resolve_dataset_source(str(dataset_dir))
+        digest = (dataset_digest or "")[:MAX_DIGEST_LENGTH]
+        mlflow.log_input(MetaDataset(source, name=dataset_dir.name, digest=digest), context="training")
 
 
 def log_files(run_id: str, files: list[Path], folder: str) -> None:

@@ -1,6 +1,5 @@
 """DVC: one pointer, ``data.dvc``, over all of ``data/`` (the only module that calls DVC)."""
 
-import configparser
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any, TypeVar
 from prefect import task
 
 from priorline.errors import InputError, PriorlineError
-from tasks.logs import get_logger
+from tasks.logs import get_logger, quiet
 
 REMOTE = "storage"
 """Name of the default remote in ``.dvc/config``; its URL is this machine's business."""
@@ -32,18 +31,28 @@ def version_data(root: str, remote_url: str) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If there is no ``data/`` folder.
+        If there is no file in ``data/``.
     PriorlineError
-        If the remote cannot be reached or the lock stays held.
+        If the remote cannot be reached (``data.dvc`` is then written already) or the lock stays held.
     """
-    folder = Path(root)
-    if not (folder / "data").is_dir():
-        raise InputError(f"{folder / 'data'} does not exist; generate priors first")
+    folder = Path(root).resolve()
+    if not any(path.is_file() for path in (folder / "data").rglob("*")):
+        raise InputError(f"there is no file in {folder / 'data'}; generate priors first")
     prepare_repo(folder, remote_url)
     pointer = folder / "data.dvc"
     before = pointer.read_bytes() if pointer.exists() else b""
-    out = with_lock_retries(folder, lambda repo: repo.add([str(folder / "data")])[0].outs[0])
-    pushed = with_lock_retries(folder, lambda repo: repo.push(targets=[str(pointer)]))
+    out = with_lock_retries(
+        folder,
+        lambda repo: repo.add([str(folder / "data")])[0].outs[0],
+        doing=f"add {folder / 'data'}",
+        remedy="check that the disk has room and that git does not track data/, then run again",
+    )
+    pushed = with_lock_retries(
+        folder,
+        lambda repo: repo.push(targets=[str(pointer)], remote=REMOTE),
+        doing=f"push to {remote_url}",
+        remedy="check the remote (PRIORLINE_DVC_REMOTE) and run again; data.dvc is written already",
+    )
     changed = pointer.read_bytes() != before
     get_logger().info("data version %s: %s", out.hash_info.value, "new" if changed else "unchanged")
     return {
@@ -58,38 +67,57 @@ def version_data(root: str, remote_url: str) -> dict[str, Any]:
 def pull_data(root: Path, remote_url: str) -> None:
     """Bring ``data/`` to what ``data.dvc`` says, from the remote."""
     prepare_repo(root, remote_url)
-    with_lock_retries(root, lambda repo: repo.pull(targets=[str(root / "data.dvc")]))
+    with_lock_retries(
+        root,
+        lambda repo: repo.pull(targets=[str(root / "data.dvc")], remote=REMOTE),
+        doing=f"pull from {remote_url}",
+        remedy="check the remote (PRIORLINE_DVC_REMOTE), and that this version was pushed to it",
+    )
 
 
 def data_status(root: Path) -> dict[str, Any]:
     """Return what ``dvc status`` finds changed; empty when ``data/`` is what ``data.dvc`` says."""
-    return with_lock_retries(root, lambda repo: dict(repo.status()))
+    return with_lock_retries(
+        root,
+        lambda repo: dict(repo.status()),
+        doing=f"compare {root / 'data'} with data.dvc",
+        remedy="check that data.dvc is whole (`git diff data.dvc`)",
+    )
 
 
 def prepare_repo(root: Path, remote_url: str) -> None:
     """Make ``root`` a DVC repository if it is none, and name the remote in ``.dvc/config.local``.
 
-    Outside git, DVC runs without source control.
+    Outside git, DVC runs without source control. A relative path counts from the current folder; DVC
+    itself would count it from ``.dvc``.
     """
+    from dvc.config import Config
+    from dvc.repo import Repo
+
+    in_git = (root / ".git").exists()
     if not (root / ".dvc" / "config").exists():
-        from dvc.repo import Repo
+        Repo.init(str(root), no_scm=not in_git).close()
+        with Config(str(root / ".dvc")).edit("repo") as shared:
+            shared.setdefault("core", {}).update(analytics=False, autostage=False, remote=REMOTE)
+    url = remote_url if "://" in remote_url else str(Path(remote_url).expanduser().resolve())
+    config = Config(str(root / ".dvc"))
+    known_url = config["remote"].get(REMOTE, {}).get("url")
+    if known_url != url or config["core"].get("no_scm", False) == in_git:
+        with config.edit("local") as local:
+            local.setdefault("remote", {}).setdefault(REMOTE, {})["url"] = url
+            local.setdefault("core", {})["no_scm"] = not in_git
 
-        Repo.init(str(root), no_scm=not (root / ".git").exists(), force=False).close()
-        _set_option(root / ".dvc" / "config", "core", "analytics", "false")
-        _set_option(root / ".dvc" / "config", "core", "remote", REMOTE)
-    if "://" not in remote_url:
-        Path(remote_url).mkdir(parents=True, exist_ok=True)
-    _set_option(root / ".dvc" / "config.local", f"'remote \"{REMOTE}\"'", "url", remote_url)
-    if not (root / ".git").exists():
-        _set_option(root / ".dvc" / "config.local", "core", "no_scm", "true")
 
+def with_lock_retries(root: Path, action: Callable[[Any], T], *, doing: str, remedy: str) -> T:
+    """Return ``action(repo)``; wait and try again while another process holds the lock.
 
-def with_lock_retries(root: Path, action: Callable[[Any], T]) -> T:
-    """Return ``action(repo)``; wait and try again while another process holds the lock."""
+    A failure says "DVC could not <doing>: <why>; <remedy>".
+    """
     from dvc.exceptions import DvcException
     from dvc.lock import LockError
     from dvc.repo import Repo
 
+    quiet("dvc")
     for wait_s in (*LOCK_WAITS_S, None):
         try:
             with Repo(str(root)) as repo:
@@ -100,23 +128,8 @@ def with_lock_retries(root: Path, action: Callable[[Any], T]) -> T:
                     f"DVC's lock in {root} is still held after {sum(LOCK_WAITS_S)} s: {fault}; "
                     "end the other dvc process and run again"
                 ) from fault
-            get_logger().warning("DVC's lock is held by another process; trying again in %d s", wait_s)
+            get_logger().warning("DVC's lock is held by another process; trying again in %g s", wait_s)
             time.sleep(wait_s)
-        except DvcException as fault:
-            raise PriorlineError(
-                f"DVC failed in {root}: {fault}; check the remote (PRIORLINE_DVC_REMOTE) and run again"
-            ) from fault
+        except (DvcException, OSError) as fault:
+            raise PriorlineError(f"DVC could not {doing}: {fault}; {remedy}") from fault
     raise AssertionError("unreachable")
-
-
-def _set_option(path: Path, section: str, name: str, value: str) -> None:
-    """Write one value into a DVC config file, keeping the others; no change, no write."""
-    config = configparser.ConfigParser(interpolation=None)
-    config.read(path, encoding="utf-8")
-    if not config.has_section(section):
-        config.add_section(section)
-    if config.get(section, name, fallback=None) == value:
-        return
-    config.set(section, name, value)
-    with path.open("w", encoding="utf-8") as handle:
-        config.write(handle)

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from priorline.config_io import load_params, parse_assignments
 from priorline.errors import ConfigError, InputError, PriorlineError
@@ -27,6 +28,8 @@ ParamsFile = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes; any number gives the same bytes.")]
 
+PIPE_WIDTH = 160
+
 library = typer.Typer(no_args_is_help=True, add_completion=False)
 config_app = typer.Typer(no_args_is_help=True, help="Look at named configurations.")
 priors_app = typer.Typer(no_args_is_help=True, help="Generate synthetic data.")
@@ -39,7 +42,8 @@ def emit(payload: Any, as_json: bool, render: Callable[[Console], None]) -> None
     if as_json:
         sys.stdout.write(json.dumps(payload, indent=2, default=str) + "\n")
     else:
-        render(Console())
+        # A pipe has no width of its own; 80 columns would cut paths and tables.
+        render(Console(width=None if sys.stdout.isatty() else PIPE_WIDTH))
 
 
 def report_error(error: PriorlineError, as_json: bool) -> int:
@@ -68,8 +72,10 @@ def chosen_config(
 def key_value_table(title: str, rows: dict[str, Any]) -> Table:
     """Return a two-column table."""
     table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for key, value in rows.items():
-        table.add_row(key, str(value))
+        table.add_row(key, Text(str(value)))
     return table
 
 
