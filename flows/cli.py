@@ -137,7 +137,7 @@ def print_run(console: Console, result: dict[str, Any]) -> None:
                     "registered model": decision["model"],
                     "champion version": decision["champion_version"],
                     "why": decision["reason"],
-                    "rows": evaluation["rows"],
+                    "rows": found_or_made(evaluation["rows"], evaluation["reused"]),
                     "report": evaluation["report"],
                 },
             )
@@ -147,16 +147,21 @@ def print_run(console: Console, result: dict[str, Any]) -> None:
             key_value_table(
                 model["config"],
                 {
+                    "priors": found_or_made(model["priors"], model["priors_reused"]),
                     "data hash (data.dvc)": model["data_md5"],
                     "prior hash": model["data_hash"],
-                    "weights": model["weights"],
+                    "weights": found_or_made(model["weights"], model["reused"]),
                     "steps": model["steps"],
-                    "reused": "yes, finished weights were found" if model["reused"] else "no",
                 },
             )
         )
     if result["predictions"]:
         console.print(key_value_table("predictions", result["predictions"]))
+
+
+def found_or_made(path: str, reused: bool) -> str:
+    """Return ``path`` and whether this run made it."""
+    return f"{path} ({'found, reused' if reused else 'made'})"
 
 
 def print_records(console: Console, title: str, records: list[dict[str, Any]]) -> None:

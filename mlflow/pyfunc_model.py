@@ -46,9 +46,9 @@ class InContextModel(PythonModel):
         if not isinstance(model_input, pd.DataFrame):
             raise InputError(f"the input must be a table with named columns, got {type(model_input).__name__}")
         target = (params or {}).get("target", DEFAULT_TARGET)
-        if target not in model_input.columns:
+        if list(model_input.columns).count(target) != 1:
             known = ", ".join(map(str, model_input.columns))
-            raise InputError(f"target {target!r} is not a column; name it by params, columns: {known}")
+            raise InputError(f"target {target!r} is not a column, or not just one; name it by params; columns: {known}")
         frame = model_input.reset_index(drop=True)
         empty = frame[target].isna() | frame[target].map(lambda cell: isinstance(cell, str) and not cell.strip())
         if empty.all() or not empty.any():

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from prefect import task
-from prefect.artifacts import create_markdown_artifact
+from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.context import TaskRunContext
 
 from priorline import api
@@ -92,6 +92,7 @@ def publish_leaderboard(evaluation: dict[str, Any]) -> str:
     text = markdown_leaderboard(read_rows(Path(evaluation["rows"])))
     if TaskRunContext.get():
         create_markdown_artifact(text, key="leaderboard", description=f"Suite {evaluation['suite']}")
+        create_link_artifact(Path(evaluation["report"]).as_uri(), key="report", link_text="Evaluation report")
     return text
 
 

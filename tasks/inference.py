@@ -5,6 +5,8 @@ from typing import Any
 
 import pandas as pd
 from prefect import task
+from prefect.artifacts import create_link_artifact
+from prefect.context import TaskRunContext
 
 from priorline import api
 from priorline.datasets.contracts import coerce_frame, profile_contract, save_contract
@@ -81,6 +83,8 @@ def predict_rows(
     predictor.fit(context.drop(columns=target), context[target].to_numpy())
     predictions = api.prediction_table(predictor, query, gated["query_rows"])
     write_table(predictions, Path(out))
+    if TaskRunContext.get():
+        create_link_artifact(Path(gated["report"]).resolve().as_uri(), key="gate", link_text="Data Docs of the gate")
     return {
         "out": out,
         "rows": len(predictions),

@@ -5,6 +5,7 @@ A reader of ``models:/<name>@champion`` always finds a model: aliases move in on
 """
 
 import getpass
+import shutil
 import warnings
 from datetime import UTC, datetime
 from pathlib import Path
@@ -292,21 +293,28 @@ def _as_contender(version: ModelVersion, home: Path) -> dict[str, Any]:
 
 def _fetch_weights(version: ModelVersion, wanted: str, folder: Path) -> Path:
     """Return a local folder of the version's weights, downloaded unless it is there and whole."""
-    if folder.exists() and api.read_weights_hash(folder) == wanted:
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    weights = folder / "weights"
+    if _holds(weights, wanted):
+        return weights
+    folder.mkdir(parents=True, exist_ok=True)
     uri = f"models:/{version.name}/{version.version}"
     # Downloaded aside and renamed: a killed download or another process leaves no half folder behind.
-    with TemporaryDirectory(prefix=".download-", dir=folder.parent) as aside:
+    with TemporaryDirectory(prefix=".download-", dir=folder) as aside:
         found = Path(mlflow.artifacts.download_artifacts(artifact_uri=f"{uri}/artifacts/weights", dst_path=aside))
-        if api.read_weights_hash(found) != wanted:
+        if not _holds(found, wanted):
             raise CheckpointError(f"{uri} does not hold the weights that were registered ({wanted}); register it anew")
-        try:
-            found.rename(folder)
-        except OSError:
-            if not folder.exists():  # else another process was faster
-                raise
-    return folder
+        if not _holds(weights, wanted):  # else another process was faster
+            shutil.rmtree(weights, ignore_errors=True)
+            found.rename(weights)
+    return weights
+
+
+def _holds(weights: Path, wanted: str) -> bool:
+    """Return whether the folder ``weights`` is there, readable, and the one with hash ``wanted``."""
+    try:
+        return api.read_weights_hash(weights) == wanted
+    except CheckpointError:
+        return False
 
 
 def _ensure_model(client: MlflowClient, name: str, problem_type: str) -> None:

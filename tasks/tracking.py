@@ -164,9 +164,10 @@ def open_run(
 
 
 def _describe(run: Run, params: dict[str, Any], dataset_dir: Path | None, dataset_digest: str | None) -> None:
-    """Log parameters and dataset of the active run unless they are there."""
-    if not run.data.params:
-        mlflow.log_params(flatten(params))
+    """Log the parameters and the dataset that the active run lacks."""
+    missing = {name: value for name, value in flatten(params).items() if name not in run.data.params}
+    if missing:
+        mlflow.log_params(missing)
     if dataset_dir is not None and not run.inputs.dataset_inputs:
         with warnings.catch_warnings():
             # MLflow registers two readers of local folders and warns that it must choose.

@@ -1,11 +1,13 @@
 """Pretraining with metrics to MLflow as it runs."""
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from prefect import task
+from prefect import get_client, task
 from prefect.concurrency.sync import concurrency
+from prefect.exceptions import ObjectNotFound
 
 from priorline import api
 from priorline.config_io import config_hash
@@ -14,10 +16,27 @@ from tasks.logs import get_logger
 from tasks.progress import track
 from tasks.tracking import open_run
 
+GPU_LIMIT = "gpu"
+
 
 def describe_chain(config_name: str, overrides: dict[str, Any]) -> list[str]:
     """Return the names of the runs in a chain, after checking every override against each."""
     return [run.name for run in get_chain(config_name, overrides)]
+
+
+@contextmanager
+def device_lock(device: str) -> Iterator[None]:
+    """Hold the global concurrency limit ``gpu`` (made with one slot if there is none) while on a GPU."""
+    if not device.startswith("cuda"):
+        yield
+        return
+    with get_client(sync_client=True) as client:
+        try:
+            client.read_global_concurrency_limit_by_name(GPU_LIMIT)
+        except ObjectNotFound:
+            client.upsert_global_concurrency_limit_by_name(GPU_LIMIT, limit=1)
+    with concurrency(GPU_LIMIT, occupy=1, strict=True):
+        yield
 
 
 @task(retries=2, retry_delay_seconds=[5, 30])
@@ -36,7 +55,6 @@ def pretrain_model(
     config = get_config(config_name, overrides)
     device = api.resolve_device(device)
     work_dir = Path(runs_dir) / api.pretrain_name(config, data["data_hash"])
-    lock = concurrency("gpu", occupy=1) if device.startswith("cuda") else nullcontext()
     opened = open_run(
         run_key=work_dir.name,
         run_name=config.name,
@@ -51,7 +69,7 @@ def pretrain_model(
         dataset_digest=data["data_md5"],
     )
     total = config.training.total_steps
-    with lock, opened as run, track(f"pretrain {config.name}", "steps") as report:
+    with device_lock(device), opened as run, track(f"pretrain {config.name}", "steps") as report:
 
         def log_metrics(metrics: dict[str, float], step: int) -> None:
             run.log_metrics(metrics, step)
@@ -80,4 +98,6 @@ def pretrain_model(
         "mlflow_run_id": run.run_id,
         "data_hash": data["data_hash"],
         "data_md5": data["data_md5"],
+        "priors": data["directory"],
+        "priors_reused": data["reused"],
     }

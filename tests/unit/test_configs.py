@@ -37,6 +37,11 @@ def test_unknown_names_are_refused_with_the_nearest():
         get_config("tabicl-smoke", {"model.embed_dims": 8})
 
 
+def test_a_prior_of_more_classes_than_the_model_tells_apart_is_refused():
+    with pytest.raises(ConfigError, match="lower the prior's max_classes"):
+        get_config("tabicl-smoke", {"prior.table.max_classes": 12})
+
+
 def test_every_listed_config_says_what_it_is():
     listed = list_configs()
     assert set(listed) == {*RUNS, *CHAINS}

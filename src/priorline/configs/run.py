@@ -1,8 +1,8 @@
 """`RunConfig`: everything that fixes what one model's run computes."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, SerializeAsAny, field_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from priorline.config_io import Config, build, nearest_name
 from priorline.errors import ConfigError
@@ -48,6 +48,16 @@ class RunConfig(Config):
     """Held-out tables and baselines."""
     promotion: PromotionConfig = PromotionConfig()
     """When the result becomes champion."""
+
+    @model_validator(mode="after")
+    def _classes_fit(self) -> Self:
+        drawn, told_apart = self.prior.most_classes, self.model.most_classes
+        if drawn is not None and told_apart is not None and drawn > told_apart:
+            raise ValueError(
+                f"the prior draws up to {drawn} classes, the model tells {told_apart} apart; lower the prior's "
+                "max_classes or raise the model's"
+            )
+        return self
 
     @field_validator("model", mode="before")
     @classmethod

@@ -14,6 +14,11 @@ class ModelConfig(Config):
 
     kind: str
 
+    @property
+    def most_classes(self) -> int | None:
+        """Most classes that one forward pass tells apart; None: it predicts no classes."""
+        return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:

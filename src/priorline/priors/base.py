@@ -11,6 +11,11 @@ class PriorConfig(Config):
 
     kind: str
 
+    @property
+    def most_classes(self) -> int | None:
+        """Most classes of a target that this prior draws; None: it draws no classes."""
+        return None
+
 
 P = TypeVar("P", bound=PriorConfig, covariant=True)
 

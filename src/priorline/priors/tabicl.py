@@ -58,6 +58,11 @@ class TabICLPriorConfig(PriorConfig):
             raise ValueError(f"max_columns={self.max_columns} must be at least min_columns={self.min_columns}")
         return self
 
+    @property
+    def most_classes(self) -> int:
+        """Most classes of a target."""
+        return self.table.max_classes
+
     def column_range(self, num_rows: int) -> tuple[int, int]:
         """Return fewest and most columns of a table of ``num_rows`` rows."""
         cap = next((columns for rows, columns in self.column_caps if num_rows <= rows), self.cap_beyond)

@@ -43,6 +43,11 @@ class TabICLConfig(ModelConfig):
     zero_init: bool = True
     """Start every residual branch at zero, so that each block begins as the identity."""
 
+    @property
+    def most_classes(self) -> int:
+        """Most classes of one forward pass."""
+        return self.max_classes
+
 
 def tabicl_v1() -> TabICLConfig:
     """Return the published size: 27.05 M parameters, embedding 128, 3 + 3 + 12 blocks."""
