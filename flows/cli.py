@@ -81,7 +81,8 @@ def predict_command(
     from flows.infer import infer
 
     result = infer(str(context), target, str(query), str(out), str(weights) if weights else None)
-    emit(result, as_json, lambda console: console.print(key_value_table("Predicted", result)))
+    shown = {**result, "notes": "; ".join(result["notes"]), "quarantined": quarantine_in_words(result)}
+    emit(result, as_json, lambda console: console.print(key_value_table("Predicted", shown)))
 
 
 @registry_app.command("list")
@@ -156,7 +157,14 @@ def print_run(console: Console, result: dict[str, Any]) -> None:
             )
         )
     if result["predictions"]:
-        console.print(key_value_table("predictions", result["predictions"]))
+        shown = {**result["predictions"], "quarantined": quarantine_in_words(result["predictions"])}
+        console.print(key_value_table("predictions", shown))
+
+
+def quarantine_in_words(result: dict[str, Any]) -> str:
+    """Return how many rows of which table lie in which file, or ``none``."""
+    parts = [f"{held['rows']} rows of the {role}: {held['file']}" for role, held in result["quarantined"].items()]
+    return "; ".join(parts) or "none"
 
 
 def found_or_made(path: str, reused: bool) -> str:

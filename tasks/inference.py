@@ -1,5 +1,6 @@
 """Predictions for real tables: read, gate, predict, write; and the example that a run ends on."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,10 @@ def gate_tables(frames: Frames, target: str, out: str) -> dict[str, Any]:
                 f"{report.summary()}. Nothing was predicted; every row with its reason: {quarantine}; "
                 f"report: {report.data_docs}"
             )
-        passed[role] = coerce_frame(frames[role], contract, report.passed_rows, with_target=role == "context")
+        with warnings.catch_warnings():
+            # The report's notes say the same of infinite numbers.
+            warnings.simplefilter("ignore", UserWarning)
+            passed[role] = coerce_frame(frames[role], contract, report.passed_rows, with_target=role == "context")
         passed[f"{role}_rows"] = report.passed_rows
         passed["notes"] += [*frames[role].attrs.get("notes", []), *report.notes]
         if count:

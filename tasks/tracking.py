@@ -207,7 +207,9 @@ def source_tags(root: Path) -> dict[str, str]:
     commit = _git(root, "rev-parse", "HEAD")
     if commit:
         tags["git.commit"] = commit
-        tags["git.dirty"] = str(bool(_git(root, "status", "--porcelain", "--untracked-files=no"))).lower()
+        # A new data version changes data.dvc in every run; it has a tag of its own.
+        changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)data.dvc")
+        tags["git.dirty"] = str(bool(changed)).lower()
     if flow_run.id:
         tags["prefect.flow_run_id"] = str(flow_run.root_flow_run_id or flow_run.id)
     return tags

@@ -1,5 +1,6 @@
 """DVC for real: a git repository, a DVC repository, a local remote."""
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -74,6 +75,59 @@ def test_a_clone_pulls_what_was_pushed(project, tmp_path, run_git):
 def test_missing_data_is_refused(project, tmp_path):
     with pytest.raises(InputError, match="generate priors first"):
         version_data.fn(str(project), str(tmp_path / "remote"))
+
+
+def test_empty_data_is_refused(project, tmp_path):
+    (project / "data" / "priors").mkdir(parents=True)
+    with pytest.raises(InputError, match="no file in"):
+        version_data.fn(str(project), str(tmp_path / "remote"))
+
+
+@pytest.mark.parametrize("name", ["relative", 'with #1, a "quote" and 100%'])
+def test_a_remote_folder_of_any_name_is_the_one_that_is_named(project, tmp_path, run_git, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    write(project, "x", "one")
+    assert version_data.fn(str(project), name)["pushed"] == 2
+    assert (tmp_path / name / "files").is_dir()
+    assert run_git(project, "status", "--porcelain").split() == ["M", "data.dvc"]
+
+
+def test_an_unreachable_remote_is_an_error_that_names_it_and_the_next_try_pushes(project, tmp_path):
+    write(project, "x", "one")
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(PriorlineError, match="PRIORLINE_DVC_REMOTE") as caught:
+        version_data.fn(str(project), str(tmp_path / "file" / "remote"))
+    assert str(tmp_path / "file" / "remote") in str(caught.value)
+    assert version_data.fn(str(project), str(tmp_path / "remote"))["pushed"] == 2
+
+
+def test_a_missing_version_is_an_error_of_pull(project, tmp_path):
+    write(project, "x", "one")
+    version_data.fn(str(project), str(tmp_path / "remote"))
+    shutil.rmtree(tmp_path / "remote")
+    shutil.rmtree(project / ".dvc" / "cache")
+    shutil.rmtree(project / "data")
+    with pytest.raises(PriorlineError, match="this version was pushed"):
+        pull_data(project, str(tmp_path / "remote"))
+
+
+def test_a_project_of_an_archive_works_and_may_enter_git_later(project, tmp_path, run_git):
+    shutil.rmtree(project / ".git")
+    write(project, "x", "one")
+    assert version_data.fn(str(project), str(tmp_path / "remote"))["changed"]
+    assert "no_scm = True" in (project / ".dvc" / "config.local").read_text()
+    run_git(project, "init", "-q")
+    assert version_data.fn(str(project), str(tmp_path / "remote"))["changed"] is False
+    assert "no_scm = False" in (project / ".dvc" / "config.local").read_text()
+
+
+def test_a_users_autostage_does_not_stage_our_pointer(project, tmp_path, run_git, monkeypatch):
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user" / "config").write_text("[core]\n    autostage = true\n")
+    monkeypatch.setenv("DVC_GLOBAL_CONFIG_DIR", str(tmp_path / "user"))
+    write(project, "x", "one")
+    version_data.fn(str(project), str(tmp_path / "remote"))
+    assert run_git(project, "diff", "--cached", "--name-only") == ""
 
 
 def test_works_outside_git(tmp_path):

@@ -84,20 +84,19 @@ class AttentionBlock(nn.Module):
             key, value = self.attn.project_keys_values(normed[:, :num_keys])
         return self._finish(x_BTE[:, first_query:], self.attn.attend(query, key, value))
 
-    def attend_rotary(self, x_BTE: Tensor, angles: tuple[Tensor, Tensor], num_queries: int) -> Tensor:
+    def attend_rotary(self, x_BTE: Tensor, turns_TP: Tensor, num_queries: int) -> Tensor:
         """Return the first ``num_queries`` tokens after self-attention with rotary positions.
 
-        ``angles``: cosine and sine per position and pair, each (T, D / 2), from `RotaryPositions`.
+        ``turns_TP``: a turn per position and pair of dimensions, from `RotaryPositions`.
         """
         normed = self.norm1(x_BTE)
-        cos, sin = angles
         if num_queries == x_BTE.shape[1]:
             query, key, value = self.attn.project_all(normed)
         else:
             query = self.attn.project_queries(normed[:, :num_queries])
             key, value = self.attn.project_keys_values(normed)
-        query = rotate(query, cos[:num_queries], sin[:num_queries])
-        mixed = self.attn.attend(query, rotate(key, cos, sin), value)
+        query = rotate(query, turns_TP[:num_queries])
+        mixed = self.attn.attend(query, rotate(key, turns_TP), value)
         return self._finish(x_BTE[:, :num_queries], mixed)
 
     def keys_values(self, context_BSE: Tensor) -> tuple[Tensor, Tensor]:
@@ -105,8 +104,11 @@ class AttentionBlock(nn.Module):
         return self.attn.project_keys_values(self.norm1(context_BSE))
 
     def attend_to(self, x_BTE: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Return ``x_BTE`` after attending to keys and values of `keys_values`."""
-        query = self.attn.project_queries(self.norm1(x_BTE))
+        """Return ``x_BTE`` after attending to keys and values of `keys_values`.
+
+        A batch of one serves every batch of keys: its queries are projected once.
+        """
+        query = self.attn.project_queries(self.norm1(x_BTE)).expand(key.shape[0], -1, -1, -1)
         return self._finish(x_BTE, self.attn.attend(query, key, value))
 
     def _finish(self, x_BTE: Tensor, mixed_BTE: Tensor) -> Tensor:

@@ -28,8 +28,7 @@ class InducedSetAttentionBlock(nn.Module):
 
     def read_train_rows(self, cells_GNE: Tensor) -> Tensor:
         """Return what the inducing points read from train rows, (G, I, E) (the document's M)."""
-        points_GIE = self.ind_vectors.expand(cells_GNE.shape[0], -1, -1)
-        return self.multihead_attn1(points_GIE, cells_GNE)
+        return self.multihead_attn1(self.ind_vectors[None], cells_GNE)
 
     def forward(self, cells_GRE: Tensor, train_size: int) -> Tensor:
         """Return (G, R, E); a row depends on itself and the train rows alone."""

@@ -53,13 +53,13 @@ class RowInteraction(nn.Module):
         """Return (B, num_cls * E) for rows that all have C columns."""
         num_cls = self.cls_tokens.shape[0]
         x_BTE = torch.cat((self.cls_tokens.expand(cells_BCE.shape[0], -1, -1), cells_BCE), dim=1)
-        angles = self.tf_row.rope(x_BTE.shape[1])
+        turns_TP = self.tf_row.rope(x_BTE.shape[1])
         last = len(self.tf_row) - 1
         for depth, block in enumerate(self.tf_row):
             # Only the [CLS] tokens leave the last block, so only they ask questions there.
             num_queries = num_cls if depth == last else x_BTE.shape[1]
             if self.activation_recompute and self.training:
-                x_BTE = checkpoint(block.attend_rotary, x_BTE, angles, num_queries, use_reentrant=False)
+                x_BTE = checkpoint(block.attend_rotary, x_BTE, turns_TP, num_queries, use_reentrant=False)
             else:
-                x_BTE = block.attend_rotary(x_BTE, angles, num_queries)
+                x_BTE = block.attend_rotary(x_BTE, turns_TP, num_queries)
         return self.out_ln(x_BTE).flatten(1)
