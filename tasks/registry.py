@@ -35,6 +35,7 @@ MODEL_NAMES = {
 }
 CHAMPION, PREVIOUS, CHALLENGER = "champion", "previous", "challenger"
 WEIGHTS_HASH = "priorline.weights_hash"
+ROLLED_BACK_AT = "priorline.rolled_back_at"
 MAX_REASON_LENGTH = 5000
 """Longest value of a tag that every store of MLflow takes."""
 
@@ -78,6 +79,8 @@ def apply_decision(
 ) -> dict[str, Any]:
     """Register winner and challenger of ``decision`` and move the aliases; doing it twice changes nothing.
 
+    A version that was rolled back is not promoted again; `rollback` once more lifts that.
+
     Returns
     -------
     dict
@@ -86,9 +89,17 @@ def apply_decision(
     client = connect()
     name = MODEL_NAMES[problem_type]
     by_name = {model["config"]: model for model in candidates}
+    promoted, reason = decision["promote"], decision["reason"]
     if decision["winner"] is not None:
         version = register_version(client, problem_type, by_name[decision["winner"]], evaluation, decision)
-        promote(name, version, decision["reason"])
+        rolled_back_at = client.get_model_version(name, version).tags.get(ROLLED_BACK_AT)
+        if rolled_back_at is None:
+            promote(name, version, reason)
+        else:
+            # What a person took back, no schedule promotes again.
+            promoted = False
+            reason = f"{reason} Not promoted: version {version} was rolled back at {rolled_back_at}."
+            get_logger().warning(reason)
     if decision["challenger"] in by_name:
         version = register_version(client, problem_type, by_name[decision["challenger"]], evaluation, decision)
         client.set_registered_model_alias(name, CHALLENGER, version)
@@ -98,8 +109,8 @@ def apply_decision(
         "champion_version": aliases.get(CHAMPION),
         "challenger_version": aliases.get(CHALLENGER),
         "previous_version": aliases.get(PREVIOUS),
-        "promoted": decision["promote"],
-        "reason": decision["reason"],
+        "promoted": promoted,
+        "reason": reason,
     }
 
 
@@ -198,8 +209,10 @@ def rollback(name: str) -> dict[str, Any]:
     if not {CHAMPION, PREVIOUS} <= aliases.keys() or aliases[CHAMPION] == aliases[PREVIOUS]:
         raise RegistryError(f"{name} has no previous champion to go back to; aliases: {aliases or 'none'}")
     bad, good = aliases[CHAMPION], aliases[PREVIOUS]
-    client.set_model_version_tag(name, bad, "priorline.rolled_back_at", _now())
+    client.set_model_version_tag(name, bad, ROLLED_BACK_AT, _now())
     client.set_model_version_tag(name, bad, "priorline.rolled_back_by", _user())
+    if ROLLED_BACK_AT in client.get_model_version(name, good).tags:
+        client.delete_model_version_tag(name, good, ROLLED_BACK_AT)
     client.set_registered_model_alias(name, CHAMPION, good)
     client.set_registered_model_alias(name, PREVIOUS, bad)
     return {"model": name, "champion_version": good, "previous_version": bad}

@@ -86,6 +86,19 @@ def test_rollback_changes_places_and_is_written_down(candidate, decide):
     assert tags("2")["priorline.rolled_back_by"] == getpass.getuser()
 
 
+def test_what_was_rolled_back_is_not_promoted_by_a_later_run_until_rolled_forward(candidate, decide):
+    models = [candidate(0), candidate(1)]
+    decide("m0", None, models, "first")
+    decide("m1", None, models, "second")
+    rollback("classifier")
+    again = decide("m1", None, models, "third")
+    assert aliases()["champion"] == "1"
+    assert not again["promoted"]
+    assert "version 2 was rolled back" in again["reason"]
+    assert rollback("classifier")["champion_version"] == "2"
+    assert "priorline.rolled_back_at" not in tags("2")
+
+
 def test_rollback_without_a_previous_champion_is_refused(candidate, decide):
     decide("m0", None, [candidate(0)], "first")
     with pytest.raises(RegistryError, match="no previous champion"):
