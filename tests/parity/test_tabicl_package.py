@@ -84,3 +84,17 @@ def test_published_size_equals_the_package():
         wanted = theirs(x_BRC, y_BN.float())
         got = ours(x_BRC, y_BN)
     torch.testing.assert_close(got, wanted, atol=ATOL, rtol=0)
+
+
+def test_gradients_equal_the_package():
+    ours, theirs = pair(TINY)
+    generator = torch.Generator().manual_seed(3)
+    x_BRC = torch.randn(2, 40, 6, generator=generator)
+    y_BR = torch.randint(0, 4, (2, 40), generator=generator)
+    for model, y_BN in ((ours, y_BR[:, :30]), (theirs, y_BR[:, :30].float())):
+        logits_BMK = model(x_BRC, y_BN)
+        torch.nn.functional.cross_entropy(logits_BMK.flatten(0, 1), y_BR[:, 30:].flatten()).backward()
+    wanted = dict(theirs.named_parameters())
+    for name, parameter in ours.named_parameters():
+        if parameter.requires_grad:
+            torch.testing.assert_close(parameter.grad, wanted[name].grad, atol=ATOL, rtol=0, msg=name)

@@ -18,8 +18,6 @@ class MultiheadAttention(nn.Module):
 
     def __init__(self, embed_dim: int, num_heads: int) -> None:
         super().__init__()
-        if embed_dim % num_heads:
-            raise ValueError(f"embed_dim={embed_dim} must be a multiple of num_heads={num_heads}")
         self.num_heads = num_heads
         self.in_proj_weight = nn.Parameter(torch.empty(3 * embed_dim, embed_dim))
         self.in_proj_bias = nn.Parameter(torch.zeros(3 * embed_dim))

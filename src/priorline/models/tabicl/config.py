@@ -1,8 +1,8 @@
 """Sizes of TabICL v1 and its named presets."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from priorline.models.spec import ModelConfig
 
@@ -42,6 +42,19 @@ class TabICLConfig(ModelConfig):
     """Dropout probability in attention output and feed-forward layers."""
     zero_init: bool = True
     """Start every residual branch at zero, so that each block begins as the identity."""
+
+    @model_validator(mode="after")
+    def _heads_share_widths(self) -> Self:
+        # A rotary position turns pairs of a head's dimensions, so TF_row's heads are of even width.
+        widths = {
+            "col_num_heads": (self.embed_dim, self.col_num_heads),
+            "2 * row_num_heads": (self.embed_dim, 2 * self.row_num_heads),
+            "icl_num_heads": (self.embed_dim * self.row_num_cls, self.icl_num_heads),
+        }
+        for name, (width, divisor) in widths.items():
+            if width % divisor:
+                raise ValueError(f"{name}={divisor} must divide the width {width}; change it or embed_dim")
+        return self
 
     @property
     def most_classes(self) -> int:

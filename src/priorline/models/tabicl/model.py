@@ -4,6 +4,8 @@ Shapes: B tables, R rows = N train + M test, C columns, E row embedding, K class
 Source: Qu et al., TabICL (arXiv 2502.05564).
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -67,21 +69,17 @@ class TabICL(nn.Module):
             Cells whose activations may live at once; larger tables go through in pieces (columns of
             train rows first, then rows), to the same result up to rounding. Needs gradients off.
         """
-        counts = [x_BRC.shape[2]] * x_BRC.shape[0] if num_columns_B is None else num_columns_B.tolist()
-        parts: list[Tensor | None] = [None] * len(counts)
-        # Tables of equal width share a pass, so no padded column is ever computed.
-        for width in sorted(set(counts)):
-            members = [place for place, count in enumerate(counts) if count == width]
-            x_bRC = x_BRC[members, :, :width] if len(members) < len(counts) else x_BRC[:, :, :width]
-            if chunk_cells is None or x_bRC.numel() <= chunk_cells:
-                rows_bRE = self._rows(x_bRC, train_size)
+        tables, rows, columns = x_BRC.shape
+        widths = [columns] * tables if num_columns_B is None else num_columns_B.tolist()
+        at_once = tables if chunk_cells is None else max(1, chunk_cells // (rows * max(widths)))
+        pieces = []
+        for start in range(0, tables, at_once):
+            x_bRC, some = x_BRC[start : start + at_once], widths[start : start + at_once]
+            if chunk_cells is not None and rows * some[0] > chunk_cells:
+                pieces.append(self._rows_in_chunks(x_bRC[0, :, : some[0]], train_size, chunk_cells)[None])
             else:
-                rows_bRE = torch.stack([self._rows_in_chunks(x_RC, train_size, chunk_cells) for x_RC in x_bRC])
-            if len(members) == len(counts):
-                return rows_bRE
-            for place, rows_RE in zip(members, rows_bRE, strict=True):
-                parts[place] = rows_RE
-        return torch.stack([part for part in parts if part is not None])
+                pieces.append(self._rows(x_bRC, train_size, some))
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
     def classify_rows(self, rows_BRE: Tensor, y_BN: Tensor, *, chunk_rows: int | None = None) -> Tensor:
         """Return logits (B, M, K) of the rows after the first N, ``chunk_rows`` at a time.
@@ -95,11 +93,23 @@ class TabICL(nn.Module):
         pieces = rows_BRE[:, train_size:].split(chunk_rows, dim=1)
         return torch.cat([self.icl_predictor.classify_with(piece, cache) for piece in pieces], dim=1)
 
-    def _rows(self, x_BRC: Tensor, train_size: int) -> Tensor:
-        tables, rows, columns = x_BRC.shape
-        cells_GRE = self.col_embedder(x_BRC.transpose(1, 2).flatten(0, 1), train_size)
-        cells_BRCE = cells_GRE.unflatten(0, (tables, columns)).transpose(1, 2)
-        return self.row_interactor(cells_BRCE.flatten(0, 1)).unflatten(0, (tables, rows))
+    def _rows(self, x_BRC: Tensor, train_size: int, widths: Sequence[int]) -> Tensor:
+        columns_GR = torch.cat([x_RC[:, :width].T for x_RC, width in zip(x_BRC, widths, strict=True)])
+        cells_GRE = self.col_embedder(columns_GR, train_size)
+        if len(set(widths)) == 1:
+            cells_BCRE = cells_GRE.unflatten(0, (len(widths), -1))
+            return self.row_interactor(cells_BCRE.transpose(1, 2))
+        # Tables of equal width share a pass: no padded column, no mask.
+        cells_by_table = cells_GRE.split(list(widths))
+        places: list[int] = []
+        pieces = []
+        for width in sorted(set(widths)):
+            members = [place for place, other in enumerate(widths) if other == width]
+            cells_bCRE = torch.stack([cells_by_table[place] for place in members])
+            pieces.append(self.row_interactor(cells_bCRE.transpose(1, 2)))
+            places += members
+        order = sorted(range(len(places)), key=places.__getitem__)
+        return torch.cat(pieces)[order]
 
     def _rows_in_chunks(self, x_RC: Tensor, train_size: int, chunk_cells: int) -> Tensor:
         x_CR = x_RC.T
@@ -110,5 +120,5 @@ class TabICL(nn.Module):
         pieces = []
         for x_Cr in x_CR.split(height, dim=1):
             cells_CrE = self.col_embedder.embed_with(x_Cr, summaries)
-            pieces.append(self.row_interactor(cells_CrE.transpose(0, 1)))
+            pieces.append(self.row_interactor(cells_CrE.transpose(0, 1)[None])[0])
         return torch.cat(pieces)

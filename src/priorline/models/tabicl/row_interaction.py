@@ -1,6 +1,6 @@
 """TF_row: the cells of a row exchange information and collapse into [CLS] tokens.
 
-Shapes: B rows (of all tables together), C columns, T = [CLS] tokens + columns, E embedding.
+Shapes: B tables, R rows, G rows of all tables together, C columns, T = [CLS] tokens + columns, E embedding.
 """
 
 from collections.abc import Iterator
@@ -49,17 +49,19 @@ class RowInteraction(nn.Module):
         self.activation_recompute = False
         nn.init.trunc_normal_(self.cls_tokens, std=0.02)
 
-    def forward(self, cells_BCE: Tensor) -> Tensor:
-        """Return (B, num_cls * E) for rows that all have C columns."""
+    def forward(self, cells_BRCE: Tensor) -> Tensor:
+        """Return (B, R, num_cls * E) for tables that all have C columns; any strides."""
+        tables, rows = cells_BRCE.shape[:2]
         num_cls = self.cls_tokens.shape[0]
-        x_BTE = torch.cat((self.cls_tokens.expand(cells_BCE.shape[0], -1, -1), cells_BCE), dim=1)
-        turns_TP = self.tf_row.rope(x_BTE.shape[1])
+        tokens_BRTE = torch.cat((self.cls_tokens.expand(tables, rows, -1, -1), cells_BRCE), dim=2)
+        x_GTE = tokens_BRTE.flatten(0, 1)
+        turns_TP = self.tf_row.rope(x_GTE.shape[1])
         last = len(self.tf_row) - 1
         for depth, block in enumerate(self.tf_row):
             # Only the [CLS] tokens leave the last block, so only they ask questions there.
-            num_queries = num_cls if depth == last else x_BTE.shape[1]
+            num_queries = num_cls if depth == last else x_GTE.shape[1]
             if self.activation_recompute and self.training:
-                x_BTE = checkpoint(block.attend_rotary, x_BTE, turns_TP, num_queries, use_reentrant=False)
+                x_GTE = checkpoint(block.attend_rotary, x_GTE, turns_TP, num_queries, use_reentrant=False)
             else:
-                x_BTE = block.attend_rotary(x_BTE, turns_TP, num_queries)
-        return self.out_ln(x_BTE).flatten(1)
+                x_GTE = block.attend_rotary(x_GTE, turns_TP, num_queries)
+        return self.out_ln(x_GTE).flatten(1).unflatten(0, (tables, rows))
