@@ -1,5 +1,5 @@
 # Every target sets up .venv/ when it is missing or stale, so each works in a fresh clone.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
 

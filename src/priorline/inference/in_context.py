@@ -22,7 +22,7 @@ _LEAST_CHUNK = 64
 
 _ICL_FLOATS_PER_ROW = 6
 """Multiples of the row embedding that a block holds per row: input, norm, q, k, v, attention output."""
-_CELL_FLOATS = 12
+_CELL_FLOATS = 16
 """Multiples of the cell embedding that the column and row stages hold per cell, measured."""
 
 
