@@ -15,7 +15,7 @@ from priorline.training.curriculum import Curriculum
 
 def build() -> nn.Module:
     torch.manual_seed(0)
-    return TabICL(TabICLConfig(embed_dim=8, col_num_blocks=1, row_num_blocks=1, icl_num_blocks=1))
+    return TabICL(TabICLConfig(embed_dim=16, col_num_blocks=1, row_num_blocks=1, icl_num_blocks=1))
 
 
 def test_real_prior_feeds_the_loop_and_its_resume(tmp_path: Path):
