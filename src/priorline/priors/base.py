@@ -1,9 +1,23 @@
 """What a prior promises: a config and `sample`, a pure function of (config, batch spec)."""
 
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Protocol, TypeVar, runtime_checkable
+
+from pydantic import AfterValidator
 
 from priorline.batches import Batch, BatchSpec
 from priorline.config_io import Config
+
+
+def _ordered(interval: tuple[float, float]) -> tuple[float, float]:
+    if interval[1] < interval[0]:
+        raise ValueError(f"got low={interval[0]} above high={interval[1]}; swap them")
+    return interval
+
+
+Interval = Annotated[tuple[float, float], AfterValidator(_ordered)]
+"""(low, high) of a uniform or log-uniform distribution."""
+IntegerInterval = Annotated[tuple[int, int], AfterValidator(_ordered)]
+"""(low, high), both ends included."""
 
 
 class PriorConfig(Config):

@@ -9,7 +9,8 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +28,8 @@ from priorline.priors.base import Prior
 
 Split = Literal["train", "validation"]
 MANIFEST = "manifest.json"
+IDENTITY = "identity.json"
+"""Stands while a folder is unfinished."""
 
 
 class ShardEntry(Config):
@@ -76,6 +79,17 @@ class Manifest(Config):
         return sum(shard.num_datasets for shard in self.shards if shard.split == "train")
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One shard to be made."""
+
+    name: str
+    split: Split
+    first: int
+    """Place of its first batch in the split's stream."""
+    specs: tuple[BatchSpec, ...]
+
+
 def write_shards(
     prior: Prior,
     specs: Sequence[BatchSpec],
@@ -96,40 +110,39 @@ def write_shards(
     identity : dict
         All that fixes the bytes, JSON-ready; a folder of another identity is refused.
     num_workers : int
-        Processes; any number gives the same bytes.
+        Processes; any number gives the same bytes. 0 and 1 work in the caller's.
     on_progress : callable, optional
         Called with (shards done, shards in all).
 
     Raises
     ------
     ShardError
-        If the folder holds another identity's shards.
+        If the folder holds another identity's shards, or the prior cannot sample a batch.
+
+    Warns
+    -----
+    UserWarning
+        Names each damaged shard that is made anew.
     """
     identity = json.loads(json.dumps(identity))
-    wanted = [
+    jobs = [
         *_plan(specs, "train", batches_per_shard),
         *_plan(validation_specs, "validation", batches_per_shard),
     ]
     known = _known_entries(directory, identity)
-    kept = {name for name in known if _is_intact(directory, known[name], warn=True)}
-    missing = [(name, split, first, part) for name, split, first, part in wanted if name not in kept]
-    if not missing and (directory / MANIFEST).exists():
+    entries = {job.name: known[job.name] for job in jobs if _is_done(directory, job, known.get(job.name))}
+    missing = [job for job in jobs if job.name not in entries]
+    if not missing and (directory / MANIFEST).exists() and len(known) == len(jobs):
         return read_manifest(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / MANIFEST).unlink(missing_ok=True)
-    _write_bytes(directory / "identity.json", json.dumps(identity, indent=2).encode())
-    done = len(wanted) - len(missing)
-    jobs = (delayed(_write_shard)(prior, directory, *job) for job in missing)
+    _open_folder(directory, identity, entries.values())
     # Results come in the order of the jobs, whichever worker made them.
-    for entry in Parallel(n_jobs=num_workers, return_as="generator")(jobs):
-        known[entry.file] = entry
-        done += 1
+    workers = Parallel(n_jobs=max(1, num_workers), return_as="generator")
+    for entry in workers(delayed(_write_shard)(prior, directory, job) for job in missing):
+        entries[entry.file] = entry
         if on_progress is not None:
-            on_progress(done, len(wanted))
-    manifest = Manifest(identity=identity, shards=tuple(known[name] for name, *_ in wanted))
-    _write_bytes(directory / MANIFEST, manifest.model_dump_json(indent=2).encode())
-    for leftover in [*directory.glob("*.entry.json"), directory / "identity.json"]:
-        leftover.unlink(missing_ok=True)
+            on_progress(len(entries), len(jobs))
+    manifest = Manifest(identity=identity, shards=tuple(entries[job.name] for job in jobs))
+    _close_folder(directory, manifest)
     return manifest
 
 
@@ -172,49 +185,69 @@ def read_batches(directory: Path, *, split: Split = "train", start: int = 0) -> 
                 yield TabularBatch.from_tensors(tensors, train_sizes[place])
 
 
-def _plan(
-    specs: Sequence[BatchSpec], split: Split, batches_per_shard: int
-) -> Iterator[tuple[str, Split, int, list[BatchSpec]]]:
+def _plan(specs: Sequence[BatchSpec], split: Split, batches_per_shard: int) -> Iterator[_Job]:
     for number, first in enumerate(range(0, len(specs), batches_per_shard)):
-        part = [specs[place] for place in range(first, min(first + batches_per_shard, len(specs)))]
-        yield f"{split}-{number:05d}.safetensors", split, first, part
+        part = tuple(specs[place] for place in range(first, min(first + batches_per_shard, len(specs))))
+        yield _Job(name=f"{split}-{number:05d}.safetensors", split=split, first=first, specs=part)
 
 
-def _write_shard(
-    prior: Prior, directory: Path, name: str, split: Split, first: int, specs: list[BatchSpec]
-) -> ShardEntry:
+def _write_shard(prior: Prior, directory: Path, job: _Job) -> ShardEntry:
     tensors: dict[str, Tensor] = {}
-    train_sizes, num_datasets = [], 0
-    for place, spec in enumerate(specs):
+    train_sizes = []
+    for place, spec in enumerate(job.specs):
         batch = prior.sample(spec)
         tensors |= {f"{place:05d}.{key}": value for key, value in batch.tensors().items()}
         train_sizes.append(batch.train_size)
-        num_datasets += spec.num_datasets
     content = save(tensors, metadata={"train_sizes": json.dumps(train_sizes)})
-    _write_bytes(directory / name, content)
+    _write_bytes(directory / job.name, content)
     entry = ShardEntry(
-        file=name,
-        split=split,
+        file=job.name,
+        split=job.split,
         sha256=hashlib.sha256(content).hexdigest(),
         size_bytes=len(content),
-        first_batch=first,
-        num_batches=len(specs),
-        num_datasets=num_datasets,
+        first_batch=job.first,
+        num_batches=len(job.specs),
+        num_datasets=sum(spec.num_datasets for spec in job.specs),
     )
-    # Until the manifest stands, this tells the next run that the shard is whole.
-    _write_bytes(directory / f"{name}.entry.json", entry.model_dump_json().encode())
+    _write_record(directory, entry)
     return entry
+
+
+def _write_record(directory: Path, entry: ShardEntry) -> None:
+    """Until the manifest stands, this tells the next run that the shard is whole."""
+    _write_bytes(directory / f"{entry.file}.entry.json", entry.model_dump_json().encode())
+
+
+def _open_folder(directory: Path, identity: dict[str, Any], kept: Iterable[ShardEntry]) -> None:
+    """Mark the folder as unfinished, in an order that lets a killed run be taken up at any point."""
+    directory.mkdir(parents=True, exist_ok=True)
+    _write_bytes(directory / IDENTITY, json.dumps(identity, indent=2).encode())
+    for entry in kept:
+        _write_record(directory, entry)
+    (directory / MANIFEST).unlink(missing_ok=True)
+
+
+def _close_folder(directory: Path, manifest: Manifest) -> None:
+    """Write the manifest, then remove what is not part of a finished folder."""
+    _write_bytes(directory / MANIFEST, manifest.model_dump_json(indent=2).encode())
+    wanted = {entry.file for entry in manifest.shards}
+    unwanted = [path for path in directory.glob("*.safetensors") if path.name not in wanted]
+    for path in [*unwanted, *directory.glob("*.entry.json"), *directory.glob(".*.tmp"), directory / IDENTITY]:
+        path.unlink(missing_ok=True)
 
 
 def _known_entries(directory: Path, identity: dict[str, Any]) -> dict[str, ShardEntry]:
     """Return the shards that a finished or killed run recorded, by file name."""
     if (directory / MANIFEST).exists():
         manifest = read_manifest(directory)
-        found, entries = manifest.identity, {entry.file: entry for entry in manifest.shards}
-    elif (directory / "identity.json").exists():
-        found = json.loads((directory / "identity.json").read_bytes())
-        records = [path.read_bytes() for path in sorted(directory.glob("*.entry.json"))]
-        entries = {entry.file: entry for entry in map(ShardEntry.model_validate_json, records)}
+        found, recorded = manifest.identity, list(manifest.shards)
+    elif (directory / IDENTITY).exists():
+        try:
+            found = json.loads((directory / IDENTITY).read_bytes())
+            records = [path.read_bytes() for path in sorted(directory.glob("*.entry.json"))]
+            recorded = [ShardEntry.model_validate_json(record) for record in records]
+        except ValueError as fault:  # of JSON or of its content
+            raise ShardError(f"{directory} is damaged ({fault}); remove the folder and generate again") from fault
     else:
         return {}
     if found != identity:
@@ -223,7 +256,14 @@ def _known_entries(directory: Path, identity: dict[str, Any]) -> dict[str, Shard
             f"{directory} holds shards of another configuration ({', '.join(changed)} changed); "
             "name another folder, or remove this one"
         )
-    return entries
+    return {entry.file: entry for entry in recorded}
+
+
+def _is_done(directory: Path, job: _Job, entry: ShardEntry | None) -> bool:
+    """Return whether the shard on disk is whole and holds the batches that ``job`` asks for."""
+    if entry is None or (entry.first_batch, entry.num_batches) != (job.first, len(job.specs)):
+        return False
+    return _is_intact(directory, entry, warn=True)
 
 
 def _is_intact(directory: Path, entry: ShardEntry, *, warn: bool) -> bool:
@@ -236,7 +276,7 @@ def _is_intact(directory: Path, entry: ShardEntry, *, warn: bool) -> bool:
             digest.update(block)
     intact = digest.hexdigest() == entry.sha256
     if warn and not intact:
-        warnings.warn(f"{path} does not match its checksum and is made anew", stacklevel=3)
+        warnings.warn(f"{path} does not match its checksum and is made anew", stacklevel=5)
     return intact
 
 

@@ -1,4 +1,4 @@
-"""Shards and stream: the same bytes for any number of workers, whole files, named damage."""
+"""Shards: the same bytes for any number of workers, whole files, named damage."""
 
 import warnings
 from pathlib import Path
@@ -9,7 +9,6 @@ import torch
 from priorline.batches import BatchSpec
 from priorline.errors import ShardError
 from priorline.priors.shards import read_batches, read_manifest, verify_shards, write_shards
-from priorline.priors.stream import stream_batches
 from priorline.priors.tabicl import TabICLPrior, TabICLPriorConfig
 
 PRIOR = TabICLPrior(TabICLPriorConfig(max_columns=4))
@@ -36,8 +35,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_any_number_of_workers_gives_the_same_bytes(tmp_path):
-    assert write(tmp_path / "one", 1) == write(tmp_path / "two", 2)
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert write(tmp_path / "none", 0) == write(tmp_path / "one", 1) == write(tmp_path / "two", 2)
+    assert contents(tmp_path / "none") == contents(tmp_path / "one") == contents(tmp_path / "two")
     assert set(contents(tmp_path / "one")) == {
         "manifest.json",
         *(f"train-0000{number}.safetensors" for number in range(3)),
@@ -66,14 +65,6 @@ def test_reading_starts_anywhere(tmp_path, start):
         assert torch.equal(later[0].y_BR, PRIOR.sample(SPECS[start]).y_BR)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_the_stream_is_the_same_for_any_number_of_workers(workers):
-    streamed = list(stream_batches(PRIOR, SPECS, start=2, num_workers=workers))
-    assert len(streamed) == 5
-    for spec, batch in zip(SPECS[2:], streamed, strict=True):
-        assert torch.equal(batch.x_BRC, PRIOR.sample(spec).x_BRC)
-
-
 def test_writing_again_does_nothing(tmp_path):
     first = write(tmp_path)
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
@@ -99,6 +90,31 @@ def test_a_killed_run_is_finished_and_its_shards_are_kept(tmp_path):
     write(tmp_path / "whole")
     assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
     assert (tmp_path / "broken/train-00000.safetensors").stat().st_mtime_ns == kept
+
+
+def test_a_repair_that_is_killed_keeps_the_intact_shards(tmp_path):
+    write(tmp_path)
+    before = contents(tmp_path)
+    for name in ("train-00001", "train-00002"):
+        (tmp_path / f"{name}.safetensors").unlink()
+    kept = (tmp_path / "train-00000.safetensors").stat().st_mtime_ns
+
+    def kill(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path, on_progress=kill)
+    (tmp_path / ".train-00002.safetensors.1.tmp").write_bytes(b"half a shard")
+    write(tmp_path)
+    assert contents(tmp_path) == before
+    assert (tmp_path / "train-00000.safetensors").stat().st_mtime_ns == kept
+
+
+def test_shards_of_another_size_are_not_mistaken_for_the_wanted_ones(tmp_path):
+    write(tmp_path / "three")
+    write_shards(PRIOR, SPECS, VALIDATION, tmp_path / "two", batches_per_shard=2, identity=IDENTITY)
+    write(tmp_path / "two")
+    assert contents(tmp_path / "two") == contents(tmp_path / "three")
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "remove"])
@@ -133,3 +149,7 @@ def test_an_unfinished_or_damaged_folder_says_what_to_do(tmp_path):
     (tmp_path / "manifest.json").write_text("{}")
     with pytest.raises(ShardError, match="remove the folder"):
         read_manifest(tmp_path)
+    (tmp_path / "manifest.json").unlink()
+    (tmp_path / "identity.json").write_text("{")
+    with pytest.raises(ShardError, match="remove the folder"):
+        write(tmp_path)
