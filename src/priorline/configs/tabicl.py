@@ -18,8 +18,8 @@ EASY_SCM = ScmConfig(
 )
 """Shallow causal models of few causes and little noise, for runs of minutes.
 
-Of v1's tables at 128 rows, a random forest of 60 trees beats the class frequencies on fewer than half
-(median gain in log loss -0.03); of these on two thirds (+0.13), so there is more to learn per table.
+Of v1's tables at 128 rows and up to 12 columns, a random forest of 60 trees beats the class frequencies on
+27 % (median gain in log loss -0.08); of these on 61 % (+0.07), so there is more to learn per table.
 """
 
 
