@@ -14,7 +14,7 @@ from priorline.configs import get_config
 from priorline.errors import ConfigError
 from priorline.evaluation.promotion import decide
 from priorline.evaluation.report import markdown_leaderboard, write_report
-from priorline.evaluation.runner import read_rows, write_rows
+from priorline.evaluation.runner import read_rows
 from priorline.evaluation.suites import load_suite
 from tasks.logs import get_logger
 from tasks.progress import track
@@ -70,7 +70,6 @@ def evaluate_contenders(
                 on_progress=report,
             )
         write_report(rows, folder, config)
-        write_rows(rows, rows_path)
     get_logger().info("evaluate %s: %s", problem_type, "rows found, nothing to do" if reused else "done")
     return {
         "problem_type": problem_type,

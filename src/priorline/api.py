@@ -6,7 +6,6 @@ made again finds its result and says so (``reused``).
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -315,11 +314,6 @@ def resolve_device(wanted: str) -> str:
     if wanted != "auto":
         return wanted
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def usable_cores() -> int:
-    """Return the cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def as_plain(result: Any) -> dict[str, Any]:
