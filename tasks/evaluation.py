@@ -12,6 +12,7 @@ from priorline import api
 from priorline.config_io import config_hash
 from priorline.configs import get_config
 from priorline.errors import ConfigError
+from priorline.evaluation.problem_types import resolve_evaluation, suite_name
 from priorline.evaluation.promotion import decide
 from priorline.evaluation.report import markdown_leaderboard, write_report
 from priorline.evaluation.runner import read_rows
@@ -44,7 +45,7 @@ def evaluate_contenders(
     ``champion`` is what `tasks.registry.champion_contender` returned. It is left out when a candidate
     has the same weights.
     """
-    config = get_config(config_name, overrides).evaluation
+    config = resolve_evaluation(get_config(config_name, overrides).evaluation, problem_type)
     contenders = {model["config"]: Path(model["weights"]) for model in candidates}
     hashes = {model["config"]: model["weights_hash"] for model in candidates}
     incumbent = None
@@ -54,7 +55,7 @@ def evaluate_contenders(
         if not same:
             contenders[incumbent] = Path(champion["weights"])
             hashes[incumbent] = champion["weights_hash"]
-    suite = load_suite(config.suite)
+    suite = load_suite(suite_name(config, problem_type))
     source = api.source_fingerprint("evaluation", "inference", "models")
     key = config_hash(config, hashes, suite.hash, problem_type, source)
     folder = Path(runs_dir) / "evaluations" / key

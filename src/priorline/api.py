@@ -17,11 +17,13 @@ import torch
 
 import priorline
 from priorline.batches import Batch
-from priorline.checkpoints import load_weights, save_weights, weights_hash
+from priorline.checkpoints import load_weights, read_model_config, save_weights, weights_hash
 from priorline.config_io import config_hash
 from priorline.configs.run import RunConfig
+from priorline.errors import InputError
 from priorline.evaluation.config import EvaluationConfig
 from priorline.evaluation.runner import evaluate as run_evaluation
+from priorline.importing import import_checkpoint as import_checkpoint
 from priorline.inference.predictor import load_estimator
 from priorline.models import MODELS
 from priorline.priors import build_prior
@@ -306,7 +308,30 @@ def prediction_table(predictor: Any, query: pd.DataFrame, rows: Sequence[int]) -
 
 def problem_types(config: RunConfig) -> tuple[str, ...]:
     """Return what the model of ``config`` can be judged and registered for."""
-    return MODELS[config.model.kind].problem_types
+    return config.model.problem_types
+
+
+def weights_problem_types(weights: Path) -> tuple[str, ...]:
+    """Return what the weights in a folder can be judged and used for; raises `CheckpointError` without any."""
+    return read_model_config(weights).problem_types
+
+
+def one_problem_type(contenders: Mapping[str, Path]) -> str:
+    """Return the one problem type that the weights of all ``contenders`` serve.
+
+    Raises
+    ------
+    InputError
+        If they share none, or several.
+    """
+    served = {name: weights_problem_types(weights) for name, weights in contenders.items()}
+    shared = [
+        kind for kind in dict.fromkeys(sum(served.values(), ())) if all(kind in kinds for kinds in served.values())
+    ]
+    if len(shared) != 1:
+        facts = "; ".join(f"{name} serves {', '.join(kinds)}" for name, kinds in served.items())
+        raise InputError(f"contenders share {len(shared)} problem types ({facts}); name one by --problem-type")
+    return shared[0]
 
 
 def resolve_device(wanted: str) -> str:

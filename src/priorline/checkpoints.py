@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from priorline.config_io import build, config_hash, nearest_name
 from priorline.errors import CheckpointError, ConfigError
 from priorline.models import MODELS
+from priorline.models.spec import ModelConfig
 
 CHECKPOINT_FORMAT = "priorline-checkpoint"
 WEIGHTS_FORMAT = "priorline-weights"
@@ -198,14 +199,8 @@ def load_weights(directory: Path) -> tuple[nn.Module, dict[str, Any]]:
     """
     content = _read_weights_config(directory)
     _verify(directory / MODEL_FILE, content["sha256"])
-    if content["kind"] not in MODELS:
-        hint = nearest_name(content["kind"], MODELS)
-        raise CheckpointError(f"{directory}: model kind {content['kind']!r} is unknown{hint}")
+    config = _model_config(directory, content)
     spec = MODELS[content["kind"]]
-    try:
-        config = build(spec.config_class, content["model"])
-    except ConfigError as fault:
-        raise CheckpointError(f"{directory / CONFIG_FILE}: {fault}") from fault
     # Initial weights are overwritten at once: loading must not move the caller's random stream.
     with torch.random.fork_rng(devices=[]):
         model = spec.build(config)
@@ -214,6 +209,17 @@ def load_weights(directory: Path) -> tuple[nn.Module, dict[str, Any]]:
     except (RuntimeError, SafetensorError) as fault:
         raise CheckpointError(f"{directory / MODEL_FILE} does not fit its {CONFIG_FILE}: {fault}") from fault
     return model.eval(), content
+
+
+def read_model_config(directory: Path) -> ModelConfig:
+    """Return the architecture of the weights in ``directory``; the weights themselves are not read.
+
+    Raises
+    ------
+    CheckpointError
+        If its ``config.json`` is missing, corrupt, of a newer format, or names an unknown kind.
+    """
+    return _model_config(directory, _read_weights_config(directory))
 
 
 def weights_hash(directory: Path) -> str:
@@ -235,6 +241,16 @@ def _read_weights_config(directory: Path) -> dict[str, Any]:
         raise CheckpointError(f"no weights at {directory}: it must be a folder of {MODEL_FILE}, {CONFIG_FILE}")
     keys: dict[str, type] = {"kind": str, "model": dict, "metadata": dict, "sha256": str}
     return _read_json(directory / CONFIG_FILE, WEIGHTS_FORMAT, keys=keys)
+
+
+def _model_config(directory: Path, content: dict[str, Any]) -> ModelConfig:
+    if content["kind"] not in MODELS:
+        hint = nearest_name(content["kind"], MODELS)
+        raise CheckpointError(f"{directory}: model kind {content['kind']!r} is unknown{hint}")
+    try:
+        return build(MODELS[content["kind"]].config_class, content["model"])
+    except ConfigError as fault:
+        raise CheckpointError(f"{directory / CONFIG_FILE}: {fault}") from fault
 
 
 def _read_json(path: Path, wanted_format: str, *, keys: Mapping[str, type]) -> dict[str, Any]:

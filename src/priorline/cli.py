@@ -27,6 +27,9 @@ ParamsFile = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes; any number gives the same bytes.")]
+ProblemType = Annotated[
+    str | None, typer.Option("--problem-type", help="classification or regression; default: what the weights serve.")
+]
 
 PIPE_WIDTH = 160
 
@@ -200,6 +203,7 @@ def evaluate_command(
     out: Annotated[Path, typer.Option(help="Folder for rows.parquet, report.html and summary.json.")] = Path(
         "outputs/evaluation"
     ),
+    problem_type: ProblemType = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -223,12 +227,42 @@ def evaluate_command(
         rows = api.evaluate(
             contenders,
             run.evaluation,
+            problem_type=problem_type or api.one_problem_type(contenders),
             device=api.resolve_device(device),
             on_progress=lambda done, total: bar.update(row, completed=done, total=total),
         )
     write_report(rows, out, run.evaluation)
     payload = {"out": str(out), "leaderboard": leaderboard(rows)}
     emit(payload, as_json, lambda console: print_leaderboard(console, rows))
+
+
+ForeignKind = Annotated[str, typer.Argument(metavar="KIND", help="Kind of model, such as tabicl.")]
+ForeignFile = Annotated[Path, typer.Argument(metavar="FILE", help="Checkpoint as its authors publish it.")]
+ImportOut = Annotated[Path, typer.Option("--out", help="Folder that receives one folder of weights per name.")]
+ImportName = Annotated[str | None, typer.Option("--name", help="Name of the weights; default: the file's.")]
+IMPORTED = Path("outputs/imported")
+
+
+def import_target(file: Path, out: Path, name: str | None) -> tuple[str, Path]:
+    """Return the name of imported weights and the folder they go to."""
+    chosen = file.stem if name is None else name
+    if not chosen or chosen != Path(chosen).name or chosen.startswith("."):
+        raise InputError(f"--name {chosen!r} must be a plain folder name, such as tabicl-v2")
+    return chosen, out / chosen
+
+
+@library.command("import-checkpoint")
+def import_command(
+    kind: ForeignKind, file: ForeignFile, out: ImportOut = IMPORTED, name: ImportName = None, as_json: AsJson = False
+) -> None:
+    """Turn an official checkpoint into weights; no code in the file is run.
+
+    Example: priorline import-checkpoint tabicl tabicl-classifier-v2-20260212.ckpt --name tabicl-v2
+    """
+    from priorline import api
+
+    payload = api.as_plain(api.import_checkpoint(kind, file, import_target(file, out, name)[1]))
+    emit(payload, as_json, lambda console: console.print(key_value_table("Imported", payload)))
 
 
 def run_app(app: typer.Typer, arguments: list[str] | None = None) -> int:

@@ -176,9 +176,7 @@ def tabicl_smoke() -> RunConfig:
             validation_batches=8,
             checkpoint_every_steps=50,
         ),
-        evaluation=EvaluationConfig(
-            suite="classification-smoke", num_splits=2, max_train_rows=300, max_test_rows=500, num_members=4
-        ),
+        evaluation=EvaluationConfig(suite="smoke", num_splits=2, max_train_rows=300, max_test_rows=500, num_members=4),
     )
 
 

@@ -31,13 +31,13 @@ class Comparison(Config):
     losses: int
 
 
-def metric_of(rows: pd.DataFrame, name: str) -> Metric:
-    """Return the metric called ``name`` of the one problem type, checking that rows can be compared.
+def problem_type_of(rows: pd.DataFrame) -> str:
+    """Return the one problem type of ``rows``, checking that they can be compared.
 
     Raises
     ------
     InputError
-        If rows are empty, mix suites or problem types, or lack the metric.
+        If rows are empty, or mix suites or problem types.
     """
     problem_types = rows["problem_type"].unique().tolist()
     hashes = rows["suite_hash"].unique().tolist()
@@ -46,7 +46,18 @@ def metric_of(rows: pd.DataFrame, name: str) -> Metric:
             f"rows must be of one problem type and one suite, got {problem_types or 'no rows'} and suite "
             f"hashes {hashes}; evaluate all contenders on the same suite"
         )
-    known = METRICS[problem_types[0]]
+    return str(problem_types[0])
+
+
+def metric_of(rows: pd.DataFrame, name: str) -> Metric:
+    """Return the metric called ``name`` of the one problem type, checking that rows can be compared.
+
+    Raises
+    ------
+    InputError
+        If rows are empty, mix suites or problem types, or lack the metric.
+    """
+    known = METRICS[problem_type_of(rows)]
     if name not in known or name not in set(rows["metric"]):
         raise InputError(f"metric {name!r} is not in the rows; there are {sorted(set(rows['metric']))}")
     return known[name]

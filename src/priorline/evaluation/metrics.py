@@ -1,6 +1,6 @@
 """Scores per problem type, each with its direction and range.
 
-Shapes: `M` test rows, `K` classes of the table in sorted order.
+Shapes: `M` test rows, `K` classes of the table in sorted order, `P` columns of a predicted number.
 """
 
 from collections.abc import Callable
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import rankdata
+
+from priorline.evaluation import regression_scores as regression
 
 MIN_PROB = 1e-7
 """Log loss never takes a probability for less; about the smallest step of a 32-bit float near one."""
@@ -22,12 +24,15 @@ class Metric:
     title: str
     """Name in reports."""
     function: Callable[[np.ndarray, np.ndarray], float]
-    """Classification: class codes (M,) and probabilities (M, K)."""
+    """Classification: class codes (M,) and probabilities (M, K). Regression: numbers (M,) and
+    predictions (M, P) as in `priorline.evaluation.regression_scores`."""
     higher_is_better: bool
     low: float
     """Smallest possible value."""
     high: float
     """Largest possible value."""
+    note: str = ""
+    """What a reader of a report must know of it."""
 
     @property
     def worst(self) -> float:
@@ -112,6 +117,53 @@ METRICS: dict[str, dict[str, Metric]] = {
                 higher_is_better=False,
                 low=0.0,
                 high=1.0,
+            ),
+        )
+    },
+    "regression": {
+        metric.name: metric
+        for metric in (
+            Metric(
+                name="r2",
+                title="R2",
+                function=regression.r2,
+                higher_is_better=True,
+                low=regression.WORST_R2,
+                high=1.0,
+            ),
+            Metric(
+                name="rmse",
+                title="RMSE / std",
+                function=regression.rmse,
+                higher_is_better=False,
+                low=0.0,
+                high=regression.WORST_ERROR,
+            ),
+            Metric(
+                name="mae",
+                title="MAE / std",
+                function=regression.mae,
+                higher_is_better=False,
+                low=0.0,
+                high=regression.WORST_ERROR,
+            ),
+            Metric(
+                name="crps",
+                title="CRPS / std",
+                function=regression.crps,
+                higher_is_better=False,
+                low=0.0,
+                high=regression.WORST_ERROR,
+            ),
+            Metric(
+                name="coverage_gap",
+                title="80 % coverage gap",
+                function=regression.coverage_gap,
+                higher_is_better=False,
+                low=0.0,
+                high=regression.INTERVAL[1] - regression.INTERVAL[0],
+                note="A contender without quantiles stands for an interval of width zero: its CRPS is its MAE, "
+                "its coverage gap 0.8.",
             ),
         )
     },

@@ -6,9 +6,17 @@ import pandas as pd
 
 from priorline.config_io import Config
 from priorline.errors import InputError
-from priorline.evaluation.comparison import TIE_WIDTH, Comparison, compare, metric_of, score_cells
+from priorline.evaluation.comparison import (
+    TIE_WIDTH,
+    Comparison,
+    compare,
+    metric_of,
+    problem_type_of,
+    score_cells,
+)
 from priorline.evaluation.config import PromotionConfig
 from priorline.evaluation.metrics import Metric
+from priorline.evaluation.problem_types import promotion_floor, promotion_metric
 
 
 class Decision(Config):
@@ -55,10 +63,12 @@ def decide(
     InputError
         If a name has no rows, or rows are of several suites.
     """
-    metric = metric_of(rows, config.metric)
+    problem_type = problem_type_of(rows)
+    metric = metric_of(rows, promotion_metric(config, problem_type))
+    floor = promotion_floor(config, problem_type)
     cells = score_cells(rows, metric)
     contestants = [name for name in dict.fromkeys(candidates) if name != champion]
-    _check_names(cells, contestants, champion, config)
+    _check_names(cells, contestants, champion, floor, metric)
     if not contestants:
         return Decision(
             promote=False,
@@ -68,7 +78,7 @@ def decide(
             reason=f"{champion or 'Nothing'} stays champion: there is no other candidate.",
             comparisons=(),
         )
-    to_floor = {name: _against(cells, name, config.floor, metric, config, seed) for name in contestants}
+    to_floor = {name: _against(cells, name, floor, metric, config, seed) for name in contestants}
     above_floor = [name for name in contestants if _interval_above_zero(to_floor[name])]
     above_floor.sort(key=lambda name: -to_floor[name].mean_difference)
     to_champion: dict[str, Comparison] = {}
@@ -89,12 +99,12 @@ def decide(
     )
 
 
-def _check_names(cells: pd.DataFrame, contestants: list[str], champion: str | None, config: PromotionConfig) -> None:
-    for role, names in (("candidate", contestants), ("champion", [champion]), ("floor", [config.floor])):
+def _check_names(cells: pd.DataFrame, contestants: list[str], champion: str | None, floor: str, metric: Metric) -> None:
+    for role, names in (("candidate", contestants), ("champion", [champion]), ("floor", [floor])):
         for name in names:
             if name is not None and name not in cells.columns:
                 raise InputError(
-                    f"{role} {name!r} has no rows of {config.metric}, there are {list(cells.columns)}; "
+                    f"{role} {name!r} has no rows of {metric.name}, there are {list(cells.columns)}; "
                     "evaluate it on the same suite as the others"
                 )
 

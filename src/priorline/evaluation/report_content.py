@@ -9,9 +9,10 @@ import pandas as pd
 
 from priorline.config_io import Config
 from priorline.evaluation.baselines import BASELINES
-from priorline.evaluation.comparison import TIE_WIDTH, metric_of
+from priorline.evaluation.comparison import TIE_WIDTH, metric_of, problem_type_of
 from priorline.evaluation.config import EvaluationConfig
 from priorline.evaluation.metrics import METRICS, Metric
+from priorline.evaluation.problem_types import resolve_evaluation
 from priorline.evaluation.summary import Summary, summarize, table_means
 from priorline.evaluation.tables import TABLES
 
@@ -114,7 +115,10 @@ def failures(rows: pd.DataFrame) -> pd.DataFrame:
 def sources(rows: pd.DataFrame) -> pd.DataFrame:
     """Return source, licence and sizes of the tables."""
     fits = rows.drop_duplicates(["table", "split"]).groupby("table", sort=False)
-    frame = fits[["train_rows", "test_rows", "num_classes", "duplicate_test_rows"]].max().reset_index()
+    sizes = ["train_rows", "test_rows", "num_classes", "duplicate_test_rows"]
+    if not rows["num_classes"].any():
+        sizes.remove("num_classes")
+    frame = fits[sizes].max().reset_index()
     specs = [TABLES.get(name) for name in frame["table"]]
     frame.insert(1, "source", [spec.source if spec else "" for spec in specs])
     frame.insert(2, "licence", [spec.licence if spec else "" for spec in specs])
@@ -123,9 +127,8 @@ def sources(rows: pd.DataFrame) -> pd.DataFrame:
 
 def report_facts(rows: pd.DataFrame, config: EvaluationConfig, command: str | None = None) -> ReportFacts:
     """Return what fixes the numbers in ``rows``."""
-    main_metric(rows)
+    problem_type = problem_type_of(rows)
     fits = rows.drop_duplicates(["table", "split"])
-    problem_type = str(rows["problem_type"].iloc[0])
     is_baseline = rows.drop_duplicates("contender").set_index("contender")["is_baseline"]
     known = BASELINES[problem_type]
     return ReportFacts(
@@ -139,13 +142,17 @@ def report_facts(rows: pd.DataFrame, config: EvaluationConfig, command: str | No
         test_rows=(int(fits["test_rows"].min()), int(fits["test_rows"].max())),
         duplicate_share=float(fits["duplicate_test_rows"].sum() / fits["test_rows"].sum()),
         baselines={name: known[name].settings for name in is_baseline.index[is_baseline] if name in known},
-        command=command or _command(config, is_baseline.index[~is_baseline].tolist()),
+        command=command or _command(config, problem_type, is_baseline.index[~is_baseline].tolist()),
     )
 
 
 def main_metric(rows: pd.DataFrame) -> Metric:
-    problem_type = str(rows["problem_type"].iloc[0]) if len(rows) else ""
-    return metric_of(rows, next(iter(METRICS.get(problem_type, {"": None}))))
+    return metric_of(rows, next(iter(METRICS[problem_type_of(rows)])))
+
+
+def metric_notes(rows: pd.DataFrame) -> list[str]:
+    """Return what a reader must know of the metrics, one sentence each."""
+    return [metric.note for metric in METRICS[problem_type_of(rows)].values() if metric.note]
 
 
 def caption(rows: pd.DataFrame) -> str:
@@ -174,14 +181,17 @@ def plain_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return records
 
 
-def _command(config: EvaluationConfig, names: list[str]) -> str:
+def _command(config: EvaluationConfig, problem_type: str, names: list[str]) -> str:
     # Any run serves: every field of its evaluation section is set.
+    config = resolve_evaluation(config, problem_type)
     parts = [
         "priorline",
         "evaluate",
         *(f"{name}=WEIGHTS_OF_{name}" for name in names),
         "--config",
         "tabicl-smoke",
+        "--problem-type",
+        problem_type,
     ]
     for key, value in config.model_dump(mode="json").items():
         text = json.dumps(value) if isinstance(value, list) else value

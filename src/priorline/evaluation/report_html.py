@@ -14,6 +14,7 @@ from priorline.evaluation.report_content import (
     failures,
     leaderboard_cells,
     losses,
+    metric_notes,
     sources,
 )
 from priorline.evaluation.summary import Summary
@@ -43,7 +44,7 @@ def html_page(rows: pd.DataFrame, facts: ReportFacts, summary: Summary, decision
     parts += [
         _table(header, lines),
         "<p>Rank 1 is best. Intervals are bootstraps over tables. A failure counts as the worst value of "
-        "its metric.</p>",
+        f"its metric. {escape(' '.join(metric_notes(rows)))}</p>",
         mean_bars(summary, main),
         "<h2>Mean rank by metric</h2>",
         _rank_table(summary, {name: metric.title for name, metric in metrics.items()}),
@@ -97,12 +98,13 @@ def _repeat(facts: ReportFacts) -> str:
     items = "".join(
         f"<li><strong>{escape(name)}</strong>: {escape(text)}</li>" for name, text in facts.baselines.items()
     )
+    kind = "stratified" if facts.problem_type == "classification" else "random"
     seeds = ", ".join(str(seed) for seed in facts.seeds)
     return (
         "<h2>How to get these numbers again</h2>"
         f"<pre>{escape(facts.command)}</pre>"
         f"<p>Suite <code>{escape(facts.suite)}</code>, hash <code>{escape(facts.suite_hash)}</code>; "
-        f"{facts.num_splits} stratified splits, seeds {seeds}; {facts.train_rows[0]} to "
+        f"{facts.num_splits} {kind} splits, seeds {seeds}; {facts.train_rows[0]} to "
         f"{facts.train_rows[1]} training and {facts.test_rows[0]} to {facts.test_rows[1]} test rows; "
         f"{facts.duplicate_share:.1%} of test rows have the features of a training row.</p>"
         f"<p>Baselines, one thread each:</p><ul>{items}</ul>"

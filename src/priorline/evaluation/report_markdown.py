@@ -15,6 +15,7 @@ from priorline.evaluation.report_content import (
     leaderboard_cells,
     losses,
     main_metric,
+    metric_notes,
     sources,
 )
 from priorline.evaluation.summary import Summary, summarize
@@ -71,6 +72,7 @@ def _leaderboard_lines(rows: pd.DataFrame, summary: Summary) -> list[str]:
     note = "Mean rank over tables, 1 is best; intervals are bootstraps over tables."
     if cells.isna().any(axis=None):
         note += " Some contenders were not judged on all tables."
+    note = " ".join([note, *metric_notes(rows)])
     return ["# Leaderboard", "", f"{caption(rows)}.", "", *table, "", note]
 
 

@@ -14,6 +14,8 @@ from priorline.errors import CheckpointError, InputError, PriorlineError
 from priorline.evaluation.baselines import BASELINES
 from priorline.evaluation.config import EvaluationConfig
 from priorline.evaluation.metrics import METRICS
+from priorline.evaluation.predictions import PREDICT
+from priorline.evaluation.problem_types import baseline_names, suite_name
 from priorline.evaluation.suites import Split, Suite, load_suite, splits
 from priorline.inference.predictor import load_estimator as load_from_weights
 
@@ -31,9 +33,9 @@ COLUMNS = {
     "error": "type and message of the failure; empty when there was none",
     "train_rows": "rows fitted on",
     "test_rows": "rows judged on",
-    "num_classes": "classes of the table",
+    "num_classes": "classes of the table; 0 without classes",
     "duplicate_test_rows": "test rows whose features equal those of a training row",
-    "mean_confidence": "mean probability of the likeliest class",
+    "mean_confidence": "mean probability of the likeliest class; NaN without classes",
     "fit_s": "wall seconds of fit",
     "predict_s": "wall seconds of predicting the test rows",
     "cpu_s": "processor seconds of both, all threads",
@@ -88,7 +90,7 @@ def evaluate(
     CheckpointError
         If weights are missing or corrupt: that is no result of the contender.
     """
-    suite = load_suite(config.suite)
+    suite = load_suite(suite_name(config, problem_type))
     baselines = _chosen_baselines(config, suite, problem_type)
     clashes = sorted(set(contenders) & set(baselines))
     if clashes:
@@ -130,7 +132,7 @@ def judge(build: BuildEstimator, split: Split, problem_type: str) -> list[dict[s
             "predict_s": time.perf_counter() - fitted,
             "cpu_s": time.process_time() - cpu_start,
         }
-        if prediction.ndim == 2:
+        if split.classes:
             measured["mean_confidence"] = float(prediction.max(axis=1).mean())
         values = {name: metric.function(truth, prediction) for name, metric in METRICS[problem_type].items()}
     except CheckpointError:
@@ -174,31 +176,6 @@ def read_rows(path: Path) -> pd.DataFrame:
     return rows[list(COLUMNS)]
 
 
-def _class_probabilities(estimator: Any, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """Return class codes (M,) and probabilities (M, K) over all classes of the table.
-
-    A class that the training rows lack gets probability zero.
-    """
-    position = {label: number for number, label in enumerate(split.classes or ())}
-    proba = np.asarray(estimator.predict_proba(split.X_test), dtype=np.float64)
-    known = [position[label] for label in np.asarray(estimator.classes_).tolist()]
-    wanted = (len(split.X_test), len(known))
-    if proba.shape != wanted:
-        raise InputError(f"predict_proba gave shape {proba.shape}, wanted {wanted} (rows, classes_)")
-    if not np.isfinite(proba).all() or (proba < 0).any() or (proba.sum(axis=1) <= 0).any():
-        raise InputError("predict_proba gave values that are no probabilities: negative, not finite or all zero")
-    whole = np.zeros((len(proba), len(position)))
-    whole[:, known] = proba
-    codes = np.array([position[label] for label in split.y_test.tolist()], dtype=np.int64)
-    return codes, whole
-
-
-PREDICT: dict[str, Callable[[Any, Split], tuple[np.ndarray, np.ndarray]]] = {
-    "classification": _class_probabilities,
-}
-"""Problem type to what its metrics take: truth and prediction of the test rows."""
-
-
 def _all_splits(suite: Suite, config: EvaluationConfig) -> Iterator[Split]:
     for table in suite.tables:
         yield from splits(table, config)
@@ -208,10 +185,11 @@ def _chosen_baselines(config: EvaluationConfig, suite: Suite, problem_type: str)
     if suite.problem_type != problem_type:
         raise InputError(
             f"suite {suite.name!r} is for {suite.problem_type}, got problem_type={problem_type!r}; "
-            "set evaluation.suite to a suite of that type"
+            "set evaluation.suite to a suite of that type, or to null for all of its tables"
         )
     known = BASELINES[problem_type]
-    for name in config.baselines:
+    chosen = baseline_names(config, problem_type)
+    for name in chosen:
         if name not in known:
             raise InputError(f"baseline {name!r} is unknown{nearest_name(name, known)}")
-    return {name: known[name].build for name in config.baselines}
+    return {name: known[name].build for name in chosen}

@@ -12,7 +12,15 @@ import pandas as pd
 from priorline.config_io import config_hash, nearest_name
 from priorline.errors import InputError
 from priorline.evaluation.config import EvaluationConfig
-from priorline.evaluation.tables import CLASSIFICATION, MIN_CLASS_ROWS, SMOKE, TABLES, TableSpec
+from priorline.evaluation.tables import (
+    CLASSIFICATION,
+    MIN_CLASS_ROWS,
+    REGRESSION,
+    REGRESSION_SMOKE,
+    SMOKE,
+    TABLES,
+    TableSpec,
+)
 from priorline.seeding import numpy_generator
 
 TRAIN_SHARE = 0.5
@@ -38,6 +46,12 @@ SUITES = {
             name="classification-smoke",
             problem_type="classification",
             tables=tuple(TABLES[name] for name in SMOKE),
+        ),
+        SuiteSpec(name="regression", problem_type="regression", tables=REGRESSION),
+        SuiteSpec(
+            name="regression-smoke",
+            problem_type="regression",
+            tables=tuple(TABLES[name] for name in REGRESSION_SMOKE),
         ),
     )
 }
@@ -198,6 +212,7 @@ def load(spec: TableSpec) -> Table:
         raise InputError(f"table {spec.name}: {spec.loader} has no columns {missing_columns}{_REMEDY}")
     if spec.na_values:
         frame = frame.replace(list(spec.na_values), np.nan)
+    frame = frame.assign(**{name: frame[name].astype(str) for name in spec.text_columns})
     frame = frame.drop(columns=list(spec.drop))
     frame = frame[frame[spec.target].notna()]
     if spec.classes:
@@ -253,7 +268,10 @@ LOADERS: dict[str, Callable[[str], pd.DataFrame]] = {"sklearn": _load_sklearn, "
 
 
 def _definition(spec: TableSpec) -> dict[str, object]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(spec).items()}
+    definition = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(spec).items()}
+    if not spec.text_columns:  # younger than the first suites, whose hashes must stay
+        del definition["text_columns"]
+    return definition
 
 
 def _content_hash(X: pd.DataFrame, y: pd.Series) -> str:

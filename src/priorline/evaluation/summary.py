@@ -6,7 +6,14 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from priorline.evaluation.comparison import TIE_WIDTH, bootstrap_interval, compare, metric_of, score_cells
+from priorline.evaluation.comparison import (
+    TIE_WIDTH,
+    bootstrap_interval,
+    compare,
+    metric_of,
+    problem_type_of,
+    score_cells,
+)
 from priorline.evaluation.metrics import METRICS, Metric
 
 
@@ -32,12 +39,11 @@ def summarize(rows: pd.DataFrame, *, confidence: float = 0.95, num_bootstrap: in
     InputError
         If rows are empty or of several suites.
     """
-    problem_types = rows["problem_type"].unique().tolist()
     present = set(rows["metric"])
-    names = [name for name in METRICS.get(problem_types[0] if problem_types else "", {}) if name in present]
+    names = [name for name in METRICS[problem_type_of(rows)] if name in present]
     facts = _facts(rows)
     contenders, pairs = [], []
-    for name in names or [""]:
+    for name in names:
         metric = metric_of(rows, name)
         cells = score_cells(rows, metric)
         contenders.append(_means(cells, metric, confidence, num_bootstrap, seed))

