@@ -1,6 +1,5 @@
 """Datasets per CPU-second of TabICL's v1 prior: ours, or the authors' package with ``is_causal`` drawn."""
 
-import json
 import random
 import sys
 import time
@@ -8,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from benchmarks.measuring import emit, peak_mib
 
 ROWS, COLUMNS, GROUP, DATASETS = 1024, 100, 4, 96
 
@@ -55,13 +55,14 @@ def main() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+    base = peak_mib()
     sample = {"ours": ours, "package": package}[sys.argv[1]]()
     sample(10_000)
     start = time.process_time()
     for seed in range(DATASETS // GROUP):
         sample(seed)
     rate = DATASETS / (time.process_time() - start)
-    print(json.dumps({"datasets_per_cpu_s": round(rate, 2), "datasets": DATASETS}))
+    emit(datasets_per_cpu_s=rate, peak_over_base_mib=peak_mib() - base)
 
 
 if __name__ == "__main__":

@@ -1,73 +1,54 @@
-"""CPU seconds of one forward and backward pass: ours, or the authors' package, same architecture."""
+"""CPU seconds and memory of one training step: ours, or the authors' package, same architecture and weights' sizes.
 
-import json
-import resource
+A step is forward, cross-entropy, backward and AdamW. Ours runs as `priorline.training` runs it, with
+freed memory kept by the process; the package as it comes.
+"""
+
+import argparse
 import statistics
-import sys
 import time
-from typing import Any
 
 import torch
 import torch.nn.functional as F
+from benchmarks.measuring import emit, peak_mib
+from benchmarks.peers import package_model
 
 from priorline.models import MODELS
-from priorline.models.tabicl.config import PRESETS, TabICLConfig
+from priorline.models.tabicl.config import PRESETS
+from priorline.training.allocator import keep_freed_memory
 
-SHAPES = {"smoke": (16, 128, 10, 80), "small": (4, 1024, 20, 512)}
+SHAPES = {"smoke": (16, 128, 10, 80), "small": (4, 1024, 20, 512), "tabicl-v1": (4, 1024, 20, 512)}
 """Tables, rows, columns, train rows."""
-
-
-def package_model(config: TabICLConfig) -> Any:
-    """Return the package's model with the v1 options and the sizes of ``config``."""
-    from tabicl._model.tabicl import TabICL
-
-    return TabICL(
-        max_classes=config.max_classes,
-        embed_dim=config.embed_dim,
-        col_num_blocks=config.col_num_blocks,
-        col_nhead=config.col_num_heads,
-        col_num_inds=config.col_num_inds,
-        col_affine=True,
-        col_feature_group=False,
-        col_target_aware=False,
-        col_ssmax=False,
-        row_num_blocks=config.row_num_blocks,
-        row_nhead=config.row_num_heads,
-        row_num_cls=config.row_num_cls,
-        row_rope_base=config.row_rope_base,
-        row_rope_interleaved=True,
-        icl_num_blocks=config.icl_num_blocks,
-        icl_nhead=config.icl_num_heads,
-        icl_ssmax=False,
-        ff_factor=config.ff_factor,
-        dropout=0.0,
-        activation="gelu",
-        norm_first=True,
-        bias_free_ln=False,
-        zero_init=False,
-    )
 
 
 def main() -> None:
     """Print one JSON line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("whose", choices=["ours", "package"])
+    parser.add_argument("size", choices=SHAPES)
+    parser.add_argument("--steps", type=int, default=6)
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    whose, size = sys.argv[1:]
-    config = PRESETS[size]()
-    model = (MODELS["tabicl"].build(config) if whose == "ours" else package_model(config)).train()
-    tables, rows, columns, train = SHAPES[size]
+    config = PRESETS[arguments.size]()
+    if arguments.whose == "ours":
+        keep_freed_memory()
+    base = peak_mib()
+    model = MODELS["tabicl"].build(config) if arguments.whose == "ours" else package_model(config)
+    optimizer = torch.optim.AdamW(model.train().parameters(), lr=1e-4)
+    tables, rows, columns, train = SHAPES[arguments.size]
     x_BRC = torch.randn(tables, rows, columns)
     y_BN = torch.randint(0, 5, (tables, train))
     y_BM = torch.randint(0, 5, (tables, rows - train))
     seconds = []
-    for _ in range(6):
+    for _ in range(arguments.steps):
         start = time.process_time()
-        model.zero_grad()
         logits_BMK = model(x_BRC, y_BN.float())
         F.cross_entropy(logits_BMK.flatten(0, 1), y_BM.flatten()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
         seconds.append(time.process_time() - start)
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(json.dumps({"cpu_s": round(statistics.median(seconds[1:]), 3), "peak_rss_mib": peak_mib}))
+    emit(cpu_s=statistics.median(seconds[1:]), peak_over_base_mib=peak_mib() - base)
 
 
 if __name__ == "__main__":

@@ -65,17 +65,14 @@ def plan_views(
     ]
 
 
-def sum_members(log_probs_BMK: Tensor, class_shifts: list[int], average_logits: bool) -> Tensor:
-    """Return the sum of scores_MK of members, each put back into the order of classes.
+def class_scores(log_probs_MK: Tensor, class_shift: int, average_logits: bool) -> Tensor:
+    """Return a member's scores_MK, classes put back into their order, to be summed over members.
 
     Log probabilities are logits less a constant per row, so their mean and a softmax equal the
     softmax of mean logits; also where a class tree has no single set of logits.
     """
-    scores = torch.zeros_like(log_probs_BMK[0])
-    for log_probs_MK, shift in zip(log_probs_BMK, class_shifts, strict=True):
-        values_MK = log_probs_MK if average_logits else log_probs_MK.exp()
-        scores += values_MK.roll(-shift, dims=-1)
-    return scores
+    values_MK = log_probs_MK if average_logits else log_probs_MK.exp()
+    return values_MK.roll(-class_shift, dims=-1)
 
 
 def probabilities(scores_MK: Tensor, num_members: int, average_logits: bool) -> np.ndarray:

@@ -95,3 +95,24 @@ def _name_rows(mask: np.ndarray) -> str:
     named = ", ".join(map(str, rows[:_ROWS_NAMED]))
     more = f" and {len(rows) - _ROWS_NAMED} more" if len(rows) > _ROWS_NAMED else ""
     return f"row {named}{more} (counted from 0)"
+
+
+def encode_values(y: Any) -> np.ndarray:
+    """Return regression targets as finite (N,) float64.
+
+    Raises
+    ------
+    InputError
+        If targets are missing, infinite, complex or no numbers.
+    """
+    if y is None:
+        raise InputError("This regressor requires y to be passed, but the target y is None; give the targets")
+    targets = _plain_array(y)
+    _refuse_missing(targets)
+    try:
+        values = targets.astype(np.float64)
+    except (TypeError, ValueError) as fault:
+        raise InputError(f"targets must be numbers: {fault}; text targets are for a classifier") from fault
+    if not np.isfinite(values).all():
+        raise InputError(f"Input y contains infinity, {_name_rows(~np.isfinite(values))}; drop these rows")
+    return values

@@ -6,11 +6,12 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from priorline.errors import InputError
-from priorline.inference.estimators import TabICLClassifier
-from priorline.inference.weights_cache import weights_kind
+from priorline.inference.estimators import TabICLClassifier, TabICLRegressor
+from priorline.inference.weights_cache import weights_purpose
 
 ESTIMATORS: dict[tuple[str, str], type[BaseEstimator]] = {
     ("tabicl", "classification"): TabICLClassifier,
+    ("tabicl", "regression"): TabICLRegressor,
 }
 
 
@@ -20,7 +21,7 @@ def load_estimator(weights: str | Path, problem_type: str, **params: Any) -> Any
     Parameters
     ----------
     problem_type : str
-        ``classification``.
+        ``classification`` or ``regression``.
     **params
         Parameters of the estimator; an unknown one raises `InputError`.
 
@@ -31,10 +32,9 @@ def load_estimator(weights: str | Path, problem_type: str, **params: Any) -> Any
     CheckpointError
         If the folder is missing or corrupt.
     """
-    kind = weights_kind(weights)
-    if (kind, problem_type) not in ESTIMATORS:
-        served = ", ".join(sorted(problem for other, problem in ESTIMATORS if other == kind)) or "nothing"
-        raise InputError(f"{kind} weights in {weights} serve {served}, not {problem_type!r}")
+    kind, problem_types = weights_purpose(weights)
+    if problem_type not in problem_types or (kind, problem_type) not in ESTIMATORS:
+        raise InputError(f"{kind} weights in {weights} serve {', '.join(problem_types)}, not {problem_type!r}")
     estimator_class = ESTIMATORS[kind, problem_type]
     known = estimator_class().get_params()
     unknown = sorted(set(params) - set(known))

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from priorline.checkpoints import load_weights, weights_hash
+from priorline.checkpoints import load_weights, read_model_config, weights_hash
 from priorline.errors import InputError
 
 _MODELS_KEPT = 4
@@ -53,10 +53,11 @@ def load_model(weights: str | Path | None, kind: str, device: str, wanted_hash: 
     return model
 
 
-def weights_kind(weights: str | Path | None) -> str:
-    """Return the model kind of the folder ``weights``; the model stays loaded."""
-    path, found_hash = _locate(weights)
-    return _load(path, found_hash, "cpu").kind
+def weights_purpose(weights: str | Path | None) -> tuple[str, tuple[str, ...]]:
+    """Return model kind and problem types of the folder ``weights``; the weights are not read."""
+    path, _ = _locate(weights)
+    config = read_model_config(path)
+    return config.kind, config.problem_types
 
 
 def _locate(weights: str | Path | None) -> tuple[Path, str]:

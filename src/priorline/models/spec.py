@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from priorline.config_io import Config
 
@@ -18,6 +19,11 @@ class ModelConfig(Config):
     def most_classes(self) -> int | None:
         """Most classes that one forward pass tells apart; None: it predicts no classes."""
         return None
+
+    @property
+    def problem_types(self) -> tuple[str, ...]:
+        """What the model can be judged and registered for: ``classification``, ``regression`` ..."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +41,9 @@ class ModelSpec:
     """Config in, freshly initialised module out; draws from torch's global generator."""
     objective: str
     """Key in `priorline.training.objectives.OBJECTIVES`."""
-    problem_types: tuple[str, ...]
-    """What the model can be judged and registered for: ``classification``, ``regression`` ..."""
     parts: tuple[str, ...]
     """Prefixes of parameter names that a curriculum stage may train alone."""
+    read_official: Callable[[Path], tuple[ModelConfig, dict[str, Tensor]]] | None = None
+    """Reads a checkpoint of the authors' package: configuration and weights by our names; None: unknown here."""
+    official_note: str = ""
+    """Where official checkpoints come from and under which licence, in words."""

@@ -21,6 +21,7 @@ from priorline.batches import Batch
 from priorline.checkpoints import latest_checkpoint, save_checkpoint, sole_writer
 from priorline.errors import CheckpointError, ConfigError, TrainingError
 from priorline.seeding import derive_seed
+from priorline.training.allocator import keep_freed_memory
 from priorline.training.config import TrainConfig
 from priorline.training.curriculum import Curriculum, micro_batches_per_step
 from priorline.training.objectives import OBJECTIVES
@@ -154,6 +155,8 @@ class _Run:
         identity: dict[str, Any],
         device: torch.device,
     ) -> None:
+        if device.type == "cpu":
+            keep_freed_memory()
         self.autocast = build_autocast(config, device)
         _set_activation_recompute(model, config.activation_recompute)
         self.model = model.to(device)

@@ -21,10 +21,16 @@ TINY = TabICLConfig(
 )
 
 
-def build_model(seed):
+REGRESSOR = {"max_classes": 0, "num_quantiles": 19, "col_affine": False, "col_feature_group": "circular"} | {
+    "col_target_aware": True,
+    "bias_free_ln": True,
+}
+
+
+def build_model(seed, **options):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return MODELS["tabicl"].build(TINY)
+        return MODELS["tabicl"].build(TINY.model_copy(update=options))
 
 
 def write(directory, model):
@@ -42,3 +48,9 @@ def random_weights(tmp_path_factory):
 def other_weights(tmp_path_factory):
     """Folder of the same architecture with other random weights."""
     return write(tmp_path_factory.mktemp("other") / "weights", build_model(seed=1))
+
+
+@pytest.fixture(scope="session")
+def random_regressor(tmp_path_factory):
+    """Folder of a tiny regressor with random weights."""
+    return write(tmp_path_factory.mktemp("regressor") / "weights", build_model(seed=0, **REGRESSOR))

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from priorline.inference.class_tree import build_class_tree, class_log_probs
+from priorline.inference.class_tree import build_class_tree, read_classes
 
 
 def leaves(node):
@@ -24,14 +24,16 @@ def test_groups_are_balanced():
     assert max(sizes) - min(sizes) <= 1
 
 
-def nearest_row(rows_BRE, y_BN):
+def nearest_row(rows_NE, y_N):
     """A stand-in learner that is sure of the class of the train row with the same embedding."""
-    num_train = y_BN.shape[1]
-    assert 2 <= len(y_BN.unique()) <= 10
-    assert int(y_BN.max()) == len(y_BN.unique()) - 1
-    distance_BMN = torch.cdist(rows_BRE[:, num_train:], rows_BRE[:, :num_train])
-    codes_BM = y_BN.gather(1, distance_BMN.argmin(dim=-1))
-    return 9.0 * torch.nn.functional.one_hot(codes_BM, 10).float()
+    assert 2 <= len(y_N.unique()) <= 10
+    assert int(y_N.max()) == len(y_N.unique()) - 1
+
+    def answer(query_ME):
+        codes_M = y_N[torch.cdist(query_ME, rows_NE).argmin(dim=-1)]
+        return 9.0 * torch.nn.functional.one_hot(codes_M, 10).float()
+
+    return answer
 
 
 @pytest.mark.parametrize("num_classes", [2, 10, 12, 26, 137])
@@ -40,8 +42,6 @@ def test_probabilities_sum_to_one_and_find_the_class(num_classes):
     train_NE = torch.randn(3 * num_classes, 5, generator=generator)
     y_N = torch.arange(num_classes).repeat(3)
     chosen_M = torch.randperm(len(y_N), generator=generator)[:40]
-    rows_BRE = torch.cat([train_NE, train_NE[chosen_M]])[None].repeat(2, 1, 1)
-    y_BN = torch.stack([y_N, (y_N + 5) % num_classes])
-    log_probs_BMK = class_log_probs(nearest_row, rows_BRE, y_BN, num_classes, 10, 0.9)
-    torch.testing.assert_close(log_probs_BMK.exp().sum(-1), torch.ones(2, len(chosen_M), dtype=torch.float64))
-    assert torch.equal(log_probs_BMK.argmax(-1), y_BN[:, chosen_M])
+    log_probs_MK = read_classes(nearest_row, train_NE, y_N, num_classes, 10, 0.9)(train_NE[chosen_M])
+    torch.testing.assert_close(log_probs_MK.exp().sum(-1), torch.ones(len(chosen_M), dtype=torch.float64))
+    assert torch.equal(log_probs_MK.argmax(-1), y_N[chosen_M])

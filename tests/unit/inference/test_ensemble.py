@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from priorline.errors import InputError
-from priorline.inference.ensemble import plan_views, probabilities, sum_members
+from priorline.inference.ensemble import class_scores, plan_views, probabilities
 
 
 def views_of(num_members=8, num_columns=6, num_classes=3, seed=0, **changes):
@@ -69,5 +69,6 @@ def test_scores_return_to_the_order_of_classes(average_logits):
     shifts = [0, 1, 2]
     # A member with shift s shows class c as (c + s) mod 3.
     shown = torch.cat([logits.roll(shift, dims=-1) for shift in shifts]).log_softmax(dim=-1)
-    scores = sum_members(shown, shifts, average_logits)
+    members = zip(shown, shifts, strict=True)
+    scores = sum(class_scores(log_probs_MK, shift, average_logits) for log_probs_MK, shift in members)
     np.testing.assert_allclose(probabilities(scores, 3, average_logits), expected)

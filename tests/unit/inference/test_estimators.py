@@ -238,3 +238,39 @@ def test_weights_that_changed_since_fit_are_refused(make, other_weights):
 def test_parameters_out_of_range_are_refused(make, params, message):
     with pytest.raises(InputError, match=message):
         make(**params).fit(*numbers())
+
+
+@pytest.mark.parametrize("cache", ["repr", "kv"])
+def test_a_cache_gives_the_same_answers_and_is_not_saved(make, cache):
+    x, y = np.random.default_rng(0).normal(size=(80, 4)), np.arange(80) % 3
+    wanted = make().fit(x[:60], y[:60]).predict_proba(x[60:])
+    cached = make(cache=cache).fit(x[:60], y[:60])
+    for _ in range(2):
+        np.testing.assert_allclose(cached.predict_proba(x[60:]), wanted, atol=1e-6)
+    info = cached.cache_info()
+    assert info["kind"] == cache
+    assert 0 < info["size_mib"] < 1
+    saved = pickle.dumps(cached)
+    assert len(saved) < len(pickle.dumps(make().fit(x[:60], y[:60]))) + 500
+    np.testing.assert_allclose(copy.deepcopy(cached).predict_proba(x[60:]), wanted, atol=1e-6)
+    np.testing.assert_allclose(cached.set_params(cache=None).predict_proba(x[60:]), wanted, atol=1e-6)
+    assert cached.cache_info() == {"kind": None, "size_mib": 0.0}
+    with pytest.raises(InputError, match="cache='kvs' is unknown; did you mean 'kv'"):
+        make(cache="kvs").fit(x, y)
+
+
+def test_a_refit_forgets_the_cache(make):
+    x, y = np.random.default_rng(0).normal(size=(80, 4)), np.arange(80) % 3
+    cached = make(cache="kv").fit(x[:40], y[:40])
+    cached.predict_proba(x)
+    wanted = make().fit(x[40:], y[40:]).predict_proba(x)
+    np.testing.assert_allclose(cached.fit(x[40:], y[40:]).predict_proba(x), wanted, atol=1e-6)
+
+
+def test_columns_are_embedded_by_their_distribution(make):
+    x = np.random.default_rng(0).normal(size=(90, 5))
+    x[:, 4] = x[::-1, 0]
+    columns_CE = make().fit(x, np.arange(90) % 2).embed_columns()
+    assert columns_CE.shape == (5, 8)
+    np.testing.assert_allclose(columns_CE[0], columns_CE[4], atol=1e-4)
+    assert not np.allclose(columns_CE[0], columns_CE[1], atol=1e-2)

@@ -22,5 +22,10 @@ def test_what_no_estimator_serves_is_refused(random_weights):
 
 
 def test_every_model_can_be_served_for_what_it_claims():
-    claimed = {(spec.kind, problem) for spec in MODELS.values() for problem in spec.problem_types}
+    claimed = {
+        (spec.kind, problem)
+        for spec in MODELS.values()
+        for preset in spec.presets.values()
+        for problem in preset().problem_types
+    }
     assert claimed <= set(ESTIMATORS)

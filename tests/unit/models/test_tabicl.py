@@ -1,5 +1,6 @@
 """What TabICL promises beyond every model: sizes, who sees whom, chunks."""
 
+import math
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from priorline.errors import ConfigError
 from priorline.models import MODELS
 from priorline.models.common.rope import RotaryPositions, rotate
 from priorline.models.tabicl.config import PRESETS, TabICLConfig
+from priorline.models.tabicl.labels import LabelEncoder, mixed_radix_bases
 
 TINY = TabICLConfig(
     embed_dim=16,
@@ -22,6 +24,26 @@ TINY = TabICLConfig(
     icl_num_blocks=2,
     zero_init=False,
 )
+OPTIONS = {
+    "v1": {},
+    "grouped": {"col_affine": False, "col_feature_group": "circular"},
+    "v2": {
+        "col_affine": False,
+        "col_feature_group": "circular",
+        "col_target_aware": True,
+        "col_ssmax": "qassmax-mlp-elementwise",
+        "row_rope_interleaved": False,
+        "icl_ssmax": "qassmax-mlp-elementwise",
+    },
+    "v2 regressor": {
+        "max_classes": 0,
+        "num_quantiles": 9,
+        "col_affine": False,
+        "col_feature_group": "circular",
+        "col_target_aware": True,
+        "bias_free_ln": True,
+    },
+}
 
 
 def tiny_model(**changes) -> torch.nn.Module:
@@ -122,17 +144,66 @@ def test_column_order_matters_as_rotary_positions_promise():
         assert not torch.allclose(model(x_BRC, y_BN), model(x_BRC.flip(2), y_BN), atol=1e-4)
 
 
+def in_pieces(model, x_RC, y_N, orders, chunk_cells):
+    """Return row embeddings (O, R, E) of a table by way of column summaries."""
+    train_size = len(y_N)
+    summary = model.summarize_columns(x_RC[:train_size], y_N, chunk_cells=chunk_cells)
+    known = model.represent_with(x_RC[:train_size], summary, orders, chunk_cells=chunk_cells, y_N=y_N)
+    return torch.cat((known, model.represent_with(x_RC[train_size:], summary, orders, chunk_cells=chunk_cells)), dim=1)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("chunk_cells", [1, 50, 200, 10_000])
-def test_chunks_give_the_unchunked_rows_and_logits(chunk_cells):
-    model = tiny_model()
+def test_pieces_give_the_rows_and_outputs_of_one_pass(options, chunk_cells):
+    model = tiny_model(**OPTIONS[options])
     x_BRC, y_BN = tables(rows=60)
+    if not model.config.max_classes:
+        y_BN = torch.randn(2, 28)
     with torch.no_grad():
-        rows_BRE = model.represent_rows(x_BRC, 28)
-        chunked = model.represent_rows(x_BRC, 28, chunk_cells=chunk_cells)
-        torch.testing.assert_close(rows_BRE, chunked, atol=1e-5, rtol=0)
-        logits_BMK = model.classify_rows(rows_BRE, y_BN)
-        pieces = model.classify_rows(rows_BRE, y_BN, chunk_rows=5)
-    torch.testing.assert_close(logits_BMK, pieces, atol=1e-5, rtol=0)
+        rows_BRE = model.represent_rows(x_BRC, y_BN)
+        for x_RC, y_N, rows_RE in zip(x_BRC, y_BN, rows_BRE, strict=True):
+            pieces = in_pieces(model, x_RC, y_N, [range(6)], chunk_cells)[0]
+            torch.testing.assert_close(rows_RE, pieces, atol=1e-5, rtol=0)
+        outputs_BMK = model.icl_predictor(rows_BRE, y_BN)
+        train_BNE, query_BME = rows_BRE.split((28, 32), dim=1)
+        pieces = model.predict_rows(train_BNE, y_BN, query_BME, chunk_rows=5)
+        torch.testing.assert_close(outputs_BMK, pieces, atol=1e-5, rtol=0)
+        context = model.read_context(train_BNE, y_BN, chunk_rows=9)
+        torch.testing.assert_close(outputs_BMK, model.predict_with(context, query_BME, chunk_rows=7), atol=1e-5, rtol=0)
+
+
+def test_column_orders_share_embedded_columns():
+    model = tiny_model()
+    x_BRC, y_BN = tables(num_tables=1)
+    orders = [[0, 1, 2, 3, 4, 5], [5, 3, 1, 0, 2, 4]]
+    with torch.no_grad():
+        wanted = torch.cat([model.represent_rows(x_BRC[..., order], y_BN) for order in orders])
+        got = in_pieces(model, x_BRC[0], y_BN[0], orders, 100)
+    torch.testing.assert_close(got, wanted, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("classes", [3, 26])
+def test_labels_reach_the_columns_of_a_target_aware_model_only(classes):
+    for options in OPTIONS.values():
+        model = tiny_model(**options)
+        x_BRC, y_BN = tables(classes=classes)
+        with torch.no_grad():
+            rows_BRE = model.represent_rows(x_BRC, y_BN)
+            others_BRE = model.represent_rows(x_BRC, y_BN.flip(1))
+        assert torch.equal(rows_BRE, others_BRE) is not model.config.col_target_aware
+
+
+@pytest.mark.parametrize("num_classes", [11, 26, 64, 100, 101, 125, 216, 243, 999, 1000, 1001])
+def test_digits_tell_all_classes_apart(num_classes):
+    bases = mixed_radix_bases(num_classes, 10)
+    assert max(bases) <= 10
+    assert math.prod(bases) >= num_classes
+    encoder = LabelEncoder(10, 10)
+    with torch.no_grad():
+        encoder.weight.copy_(torch.eye(10))
+        encoder.bias.zero_()
+    digits_NDK = torch.stack(encoder.by_digit(torch.arange(num_classes)[None]), dim=2)[0]
+    assert len(digits_NDK.argmax(-1).unique(dim=0)) == num_classes
 
 
 class LargestTensor(TorchDispatchMode):
@@ -155,27 +226,14 @@ def test_chunks_bound_the_largest_activation():
     x_BRC, y_BN = tables(num_tables=1, rows=2_000, columns=30, train=100)
     chunk_cells, width = 3_000, TINY.embed_dim
     with torch.no_grad(), LargestTensor() as largest:
-        rows_BRE = model.represent_rows(x_BRC, 100, chunk_cells=chunk_cells)
+        rows_ORE = in_pieces(model, x_BRC[0], y_BN[0], [range(30)], chunk_cells)
     # In the row stage four [CLS] tokens join 30 columns; the widest layer triples the embedding.
-    assert largest.elements <= 3 * width * chunk_cells * 34 // 30
-    with torch.no_grad(), LargestTensor() as whole:
-        model.represent_rows(x_BRC, 100)
-    assert whole.elements >= width * x_BRC.numel()
+    assert largest.elements <= max(3 * width * chunk_cells * 34 // 30, rows_ORE.numel())
+    train_BNE, query_BME = rows_ORE.split((100, 1_900), dim=1)
     with torch.no_grad(), LargestTensor() as largest:
-        model.classify_rows(rows_BRE, y_BN, chunk_rows=50)
+        model.predict_rows(train_BNE, y_BN, query_BME, chunk_rows=50)
     # Row embeddings came whole; of the work on them, 100 train rows are the most at a time.
-    assert largest.elements <= max(rows_BRE.numel(), 3 * 4 * width * 100)
-
-
-def test_many_small_tables_share_chunks_of_equal_result():
-    model = tiny_model()
-    x_BRC, _ = tables(num_tables=6)
-    widths_B = torch.tensor([6, 2, 6, 3, 2, 1])
-    with torch.no_grad():
-        whole = model.represent_rows(x_BRC, 28, widths_B)
-        for chunk_cells in (40, 100, 500, 900):
-            chunked = model.represent_rows(x_BRC, 28, widths_B, chunk_cells=chunk_cells)
-            torch.testing.assert_close(whole, chunked, atol=1e-5, rtol=0)
+    assert largest.elements <= max(query_BME.numel(), 3 * 4 * width * 100)
 
 
 def test_rotary_products_depend_on_distance_alone():

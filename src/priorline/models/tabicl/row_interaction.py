@@ -21,9 +21,17 @@ class RotaryEncoder(nn.Module):
     def __init__(self, config: TabICLConfig) -> None:
         super().__init__()
         width, heads = config.embed_dim, config.row_num_heads
-        self.rope = RotaryPositions(width // heads, config.row_rope_base)
+        self.rope = RotaryPositions(width // heads, config.row_rope_base, config.row_rope_interleaved)
         self.blocks = nn.ModuleList(
-            AttentionBlock(width, heads, config.ff_factor * width, config.dropout, config.zero_init)
+            AttentionBlock(
+                width,
+                heads,
+                config.ff_factor * width,
+                config.dropout,
+                config.zero_init,
+                norm_bias=not config.bias_free_ln,
+                keep_hidden=False,
+            )
             for _ in range(config.row_num_blocks)
         )
 
@@ -45,7 +53,7 @@ class RowInteraction(nn.Module):
         super().__init__()
         self.cls_tokens = nn.Parameter(torch.empty(config.row_num_cls, config.embed_dim))
         self.tf_row = RotaryEncoder(config)
-        self.out_ln = nn.LayerNorm(config.embed_dim)
+        self.out_ln = nn.LayerNorm(config.embed_dim, bias=not config.bias_free_ln)
         self.activation_recompute = False
         nn.init.trunc_normal_(self.cls_tokens, std=0.02)
 
@@ -55,13 +63,13 @@ class RowInteraction(nn.Module):
         num_cls = self.cls_tokens.shape[0]
         tokens_BRTE = torch.cat((self.cls_tokens.expand(tables, rows, -1, -1), cells_BRCE), dim=2)
         x_GTE = tokens_BRTE.flatten(0, 1)
-        turns_TP = self.tf_row.rope(x_GTE.shape[1])
+        turns = self.tf_row.rope(x_GTE.shape[1])
         last = len(self.tf_row) - 1
         for depth, block in enumerate(self.tf_row):
             # Only the [CLS] tokens leave the last block, so only they ask questions there.
             num_queries = num_cls if depth == last else x_GTE.shape[1]
             if self.activation_recompute and self.training:
-                x_GTE = checkpoint(block.attend_rotary, x_GTE, turns_TP, num_queries, use_reentrant=False)
+                x_GTE = checkpoint(block.attend_rotary, x_GTE, turns, num_queries, use_reentrant=False)
             else:
-                x_GTE = block.attend_rotary(x_GTE, turns_TP, num_queries)
+                x_GTE = block.attend_rotary(x_GTE, turns, num_queries)
         return self.out_ln(x_GTE).flatten(1).unflatten(0, (tables, rows))
