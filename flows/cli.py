@@ -20,6 +20,7 @@ from priorline.cli import (
     emit,
     key_value_table,
     library,
+    parse_assignments,
     run_app,
 )
 from tasks.settings import configure_environment, load_settings
@@ -70,6 +71,10 @@ def predict_command(
     query: Annotated[Path, typer.Option(help="Rows to predict.")],
     out: Annotated[Path, typer.Option(help="Predictions: CSV or Parquet by suffix.")] = Path("predictions.csv"),
     weights: Annotated[Path | None, typer.Option(help="Weights folder; default: the registry's champion.")] = None,
+    problem_type: Annotated[
+        str | None,
+        typer.Option(help="classification or regression; default: what the weights serve, or the target suggests."),
+    ] = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
@@ -80,9 +85,41 @@ def predict_command(
     prepare(verbose)
     from flows.infer import infer
 
-    result = infer(str(context), target, str(query), str(out), str(weights) if weights else None)
+    result = infer(str(context), target, str(query), str(out), str(weights) if weights else None, problem_type)
     shown = {**result, "notes": "; ".join(result["notes"]), "quarantined": quarantine_in_words(result)}
     emit(result, as_json, lambda console: console.print(key_value_table("Predicted", shown)))
+
+
+@app.command("import-checkpoint")
+def import_command(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="Kind of model, such as tabicl.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Checkpoint as its authors publish it.")],
+    name: Annotated[str | None, typer.Option(help="Name in reports and registry; default: the file's.")] = None,
+    config: Annotated[str, typer.Option(help="Run whose evaluation and promotion sections count.")] = "tabicl-v1",
+    assignments: Assignments = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Only write the weights to this folder: no evaluation, no registry.")
+    ] = None,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+) -> None:
+    """Turn an official checkpoint into a candidate, judge it like a trained one, and register it if it wins.
+
+    No code in the file is run.
+    Example: priorline import-checkpoint tabicl tabicl-classifier-v2-20260212.ckpt --name tabicl-v2
+    """
+    name, overrides = name or file.stem, parse_assignments(assignments or [])
+    if out is not None:
+        from priorline import api
+
+        payload = api.as_plain(api.import_checkpoint(kind, file, out))
+        emit(payload, as_json, lambda console: console.print(key_value_table("Imported", payload)))
+        return
+    prepare(verbose)
+    from flows.import_checkpoint import import_checkpoint
+
+    result = import_checkpoint(kind, str(file.resolve()), name, config, overrides)
+    emit(result, as_json, lambda console: print_import(console, result))
 
 
 @registry_app.command("list")
@@ -125,24 +162,7 @@ def registry_rollback(
 
 def print_run(console: Console, result: dict[str, Any]) -> None:
     """Print what a run of the chain made."""
-    from priorline.evaluation.report import print_leaderboard
-    from priorline.evaluation.runner import read_rows
-
-    for judged in result["judged"]:
-        print_leaderboard(console, read_rows(Path(judged["evaluation"]["rows"])))
-        decision, evaluation = judged["decision"], judged["evaluation"]
-        console.print(
-            key_value_table(
-                judged["problem_type"],
-                {
-                    "registered model": decision["model"],
-                    "champion version": decision["champion_version"],
-                    "why": decision["reason"],
-                    "rows": found_or_made(evaluation["rows"], evaluation["reused"]),
-                    "report": evaluation["report"],
-                },
-            )
-        )
+    print_judged(console, result["judged"])
     for model in result["trained"]:
         console.print(
             key_value_table(
@@ -159,6 +179,40 @@ def print_run(console: Console, result: dict[str, Any]) -> None:
     if result["predictions"]:
         shown = {**result["predictions"], "quarantined": quarantine_in_words(result["predictions"])}
         console.print(key_value_table("predictions", shown))
+
+
+def print_import(console: Console, result: dict[str, Any]) -> None:
+    """Print what became of an imported checkpoint."""
+    print_judged(console, result["judged"])
+    imported = result["imported"]
+    shown = {
+        "weights": found_or_made(imported["weights"], imported["reused"]),
+        "source": f"{imported['source_file']} (sha256 {imported['source_sha256']})",
+        "note": imported["note"],
+    }
+    console.print(key_value_table(imported["config"], shown))
+
+
+def print_judged(console: Console, outcomes: list[dict[str, Any]]) -> None:
+    """Print leaderboard and decision of each problem type."""
+    from priorline.evaluation.report import print_leaderboard
+    from priorline.evaluation.runner import read_rows
+
+    for judged in outcomes:
+        print_leaderboard(console, read_rows(Path(judged["evaluation"]["rows"])))
+        decision, evaluation = judged["decision"], judged["evaluation"]
+        console.print(
+            key_value_table(
+                judged["problem_type"],
+                {
+                    "registered model": decision["model"],
+                    "champion version": decision["champion_version"],
+                    "why": decision["reason"],
+                    "rows": found_or_made(evaluation["rows"], evaluation["reused"]),
+                    "report": evaluation["report"],
+                },
+            )
+        )
 
 
 def quarantine_in_words(result: dict[str, Any]) -> str:

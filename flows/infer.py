@@ -4,7 +4,7 @@ from typing import Any
 
 from prefect import flow
 
-from tasks.inference import gate_tables, predict_rows, read_inputs, write_example
+from tasks.inference import choose_problem_type, gate_tables, predict_rows, read_inputs, write_example
 from tasks.registry import fetch_champion
 from tasks.settings import load_settings
 
@@ -16,7 +16,7 @@ def infer(
     query: str,
     out: str,
     weights: str | None = None,
-    problem_type: str = "classification",
+    problem_type: str | None = None,
 ) -> dict[str, Any]:
     """Predict ``target`` for the rows of ``query`` from the labelled rows of ``context``.
 
@@ -25,11 +25,13 @@ def infer(
     context, query : str
         CSV (any separator or encoding) or Parquet files; the query needs no target column.
     out : str
-        Predictions, CSV or Parquet by suffix: ``row, prediction, probability_<class>...`` in the
-        order of the query. Rows that fail the gate go to ``<out stem>.query-quarantine.csv`` (or
-        ``.context-quarantine.csv``) with reasons.
+        Predictions, CSV or Parquet by suffix: ``row, prediction`` and ``probability_<class>...`` or
+        ``quantile_<level>...``, in the order of the query. Rows that fail the gate go to
+        ``<out stem>.query-quarantine.csv`` (or ``.context-quarantine.csv``) with reasons.
     weights : str, optional
         Folder of weights; None: the champion in the registry.
+    problem_type : str, optional
+        ``classification`` or ``regression``; None: what ``weights`` serve, or the kind of target suggests.
 
     Raises
     ------
@@ -41,6 +43,7 @@ def infer(
     settings = load_settings()
     frames = read_inputs(context, query, target, out)
     gated = gate_tables(frames, target, out)
+    problem_type = problem_type or choose_problem_type(gated["contract"], weights)
     model = fetch_champion(problem_type, weights, str(settings.home))
     return predict_rows(gated, target, out, model, problem_type, settings.device)
 

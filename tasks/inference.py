@@ -10,7 +10,7 @@ from prefect.artifacts import create_link_artifact
 from prefect.context import TaskRunContext
 
 from priorline import api
-from priorline.datasets.contracts import coerce_frame, profile_contract, save_contract
+from priorline.datasets.contracts import DataContract, coerce_frame, profile_contract, save_contract
 from priorline.datasets.tabular import read_table, write_table
 from priorline.errors import GateRejected, InputError
 from priorline.evaluation.suites import load_example
@@ -49,7 +49,7 @@ def gate_tables(frames: Frames, target: str, out: str) -> dict[str, Any]:
     place = Path(out)
     folder = place.with_name(f"{place.stem}.gate")
     contract = profile_contract(frames["context"], target)
-    passed: dict[str, Any] = {"quarantined": {}, "notes": []}
+    passed: dict[str, Any] = {"quarantined": {}, "notes": [], "contract": contract}
     for role in ("context", "query"):
         report = run_gate(frames[role], contract, folder / role, role=role)
         quarantine = place.with_name(f"{place.stem}.{role}-quarantine.csv")
@@ -73,6 +73,11 @@ def gate_tables(frames: Frames, target: str, out: str) -> dict[str, Any]:
     return passed
 
 
+def choose_problem_type(contract: DataContract, weights: str | None) -> str:
+    """Return what the folder ``weights`` serves; without one, what the kind of target suggests."""
+    return contract.target.suggests if weights is None else api.one_problem_type({weights: Path(weights)})
+
+
 @task
 def predict_rows(
     gated: dict[str, Any], target: str, out: str, model: dict[str, Any], problem_type: str, device: str
@@ -80,7 +85,7 @@ def predict_rows(
     """Predict the passed query rows from the passed context rows and write ``out`` in one move.
 
     ``model`` is what `tasks.registry.fetch_champion` returned. Columns: ``row`` (0-based position in
-    the query file), ``prediction``, ``probability_<class>`` for each class.
+    the query file), ``prediction``, ``probability_<class>`` for each class or ``quantile_<level>``.
     """
     context, query = gated["context"], gated["query"]
     predictor = api.load_predictor(Path(model["weights"]), problem_type, device=api.resolve_device(device))

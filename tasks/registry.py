@@ -36,6 +36,8 @@ MODEL_NAMES = {
 CHAMPION, PREVIOUS, CHALLENGER = "champion", "previous", "challenger"
 WEIGHTS_HASH = "priorline.weights_hash"
 ROLLED_BACK_AT = "priorline.rolled_back_at"
+INHERITED_TAGS = ("git.", "dvc.", "prefect.", "priorline.source_")
+"""Prefixes of a run's tags that its registered version carries too."""
 MAX_REASON_LENGTH = 5000
 """Longest value of a tag that every store of MLflow takes."""
 
@@ -68,7 +70,8 @@ def fetch_champion(problem_type: str, weights: str | None, home: str) -> dict[st
     found = champion_contender.fn(problem_type, home)
     if found is None:
         raise RegistryError(
-            f"{MODEL_NAMES[problem_type]} has no champion yet; run `priorline run`, or name weights with --weights"
+            f"{MODEL_NAMES[problem_type]} has no champion yet; run `priorline run`, import a checkpoint, "
+            "or name weights with --weights"
         )
     return found
 
@@ -128,7 +131,7 @@ def register_version(
     Parameters
     ----------
     model : dict
-        What `tasks.training.pretrain_model` returned.
+        What `tasks.training.pretrain_model` or `tasks.importing.import_model` returned.
     evaluation : dict
         What `tasks.evaluation.evaluate_contenders` returned; its rows and report go to the run.
     """
@@ -146,7 +149,7 @@ def register_version(
     _attach_evaluation(run.info.run_id, evaluation)
     logged = _log_model(run.info.run_id, problem_type, Path(model["weights"]), model)
     tags = {
-        **{key: value for key, value in run.data.tags.items() if key.startswith(("git.", "dvc.", "prefect."))},
+        **{key: value for key, value in run.data.tags.items() if key.startswith(INHERITED_TAGS)},
         WEIGHTS_HASH: model["weights_hash"],
         "priorline.config": model["config"],
         "priorline.config_hash": model["config_hash"],

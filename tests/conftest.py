@@ -64,17 +64,40 @@ def run_git():
 
 
 @pytest.fixture(scope="session")
-def random_weights(tmp_path_factory) -> Path:
-    """Weights of a tiny TabICL that knows nothing; for tests of everything but accuracy."""
+def make_weights(tmp_path_factory):
+    """Return a function: seed and preset in, folder of a tiny TabICL's random weights out; made once each.
+
+    For tests of everything but accuracy.
+    """
     import torch
 
     from priorline.checkpoints import save_weights
     from priorline.models import MODELS
 
     spec = MODELS["tabicl"]
-    config = spec.presets["smoke"]().model_copy(update={"embed_dim": 16, "zero_init": False})
-    torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("weights") / "weights"
-    model_config = config.model_dump(mode="json")
-    save_weights(folder, spec.build(config), kind="tabicl", model_config=model_config, metadata={})
-    return folder
+    sizes = {"embed_dim": 16, "col_num_blocks": 1, "col_num_inds": 16, "row_num_blocks": 1, "row_num_heads": 4}
+    made: dict[tuple[int, str], Path] = {}
+
+    def make(seed: int, preset: str = "smoke") -> Path:
+        if (seed, preset) not in made:
+            folder = tmp_path_factory.mktemp("weights") / "weights"
+            config = spec.presets[preset]().model_copy(update=sizes | {"icl_num_blocks": 3, "zero_init": False})
+            torch.manual_seed(seed)
+            model_config = config.model_dump(mode="json")
+            save_weights(folder, spec.build(config), kind="tabicl", model_config=model_config, metadata={})
+            made[seed, preset] = folder
+        return made[seed, preset]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def random_weights(make_weights) -> Path:
+    """Weights of a tiny classifier that knows nothing."""
+    return make_weights(0)
+
+
+@pytest.fixture(scope="session")
+def random_regressor(make_weights) -> Path:
+    """Weights of a tiny regressor that knows nothing."""
+    return make_weights(0, "tabicl-v2-regressor")

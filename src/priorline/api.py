@@ -17,13 +17,17 @@ import torch
 
 import priorline
 from priorline.batches import Batch
-from priorline.checkpoints import load_weights, read_model_config, save_weights, weights_hash
+from priorline.checkpoints import load_weights, save_weights, weights_hash
+from priorline.checkpoints import read_model_config as read_model_config
 from priorline.config_io import config_hash
 from priorline.configs.run import RunConfig
+from priorline.datasets.tabular import read_table, write_table
 from priorline.errors import InputError
 from priorline.evaluation.config import EvaluationConfig
 from priorline.evaluation.runner import evaluate as run_evaluation
+from priorline.importing import describe_source as describe_source
 from priorline.importing import import_checkpoint as import_checkpoint
+from priorline.inference.explanations import draw_column_map, map_columns
 from priorline.inference.predictor import load_estimator
 from priorline.models import MODELS
 from priorline.priors import build_prior
@@ -286,24 +290,61 @@ def read_weights_hash(weights: Path) -> str:
     return weights_hash(weights)
 
 
+PREDICTED_QUANTILES = (0.1, 0.5, 0.9)
+"""Levels that a regressor's predictions come with: the median, and an interval that holds four in five."""
+
+
 def prediction_table(predictor: Any, query: pd.DataFrame, rows: Sequence[int]) -> pd.DataFrame:
-    """Return ``row``, ``prediction`` and ``probability_<class>`` columns for the rows of ``query``.
+    """Return ``row``, ``prediction`` and how sure the predictor is, for the rows of ``query``.
+
+    A classifier says so by a column ``probability_<class>`` each, a regressor by ``quantile_<level>``.
 
     Parameters
     ----------
     predictor : estimator
-        Fitted, with ``predict_proba``.
+        Fitted, with ``predict_proba`` or ``predict_quantiles``.
     rows : sequence of int
         Number of each query row in the caller's table.
     """
-    probabilities = predictor.predict_proba(query)
-    columns: dict[str, Any] = {
-        "row": np.asarray(rows, dtype=np.int64),
-        "prediction": predictor.classes_[probabilities.argmax(axis=1)],
-    }
-    for place, label in enumerate(predictor.classes_):
-        columns[f"probability_{label}"] = probabilities[:, place]
+    columns: dict[str, Any] = {"row": np.asarray(rows, dtype=np.int64)}
+    if hasattr(predictor, "predict_proba"):
+        probabilities = predictor.predict_proba(query)
+        columns["prediction"] = predictor.classes_[probabilities.argmax(axis=1)]
+        columns |= {f"probability_{label}": probabilities[:, place] for place, label in enumerate(predictor.classes_)}
+    else:
+        columns["prediction"] = predictor.predict(query)
+        quantiles = predictor.predict_quantiles(query, PREDICTED_QUANTILES)
+        columns |= {f"quantile_{level}": quantiles[:, place] for place, level in enumerate(PREDICTED_QUANTILES)}
     return pd.DataFrame(columns)
+
+
+def explain_columns(
+    context: Path, weights: Path, target: str | None, out: Path, *, device: str = "cpu"
+) -> dict[str, Any]:
+    """Write ``columns.csv`` and ``columns.png`` to the folder ``out`` and return where they lie and what they show.
+
+    Parameters
+    ----------
+    context : Path
+        CSV or Parquet file of real rows.
+    target : str, optional
+        Column of labels, left out of the map.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or has too few rows or columns for a map.
+    """
+    table = map_columns(weights, read_table(context), target, device=device)
+    out.mkdir(parents=True, exist_ok=True)
+    write_table(table, out / "columns.csv")
+    draw_column_map(table, out / "columns.png")
+    return {
+        "columns": len(table),
+        "explained_variance": [round(share, 4) for share in table.attrs["explained_variance"]],
+        "numbers": str(out / "columns.csv"),
+        "figure": str(out / "columns.png"),
+    }
 
 
 def problem_types(config: RunConfig) -> tuple[str, ...]:

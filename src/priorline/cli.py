@@ -38,6 +38,8 @@ config_app = typer.Typer(no_args_is_help=True, help="Look at named configuration
 priors_app = typer.Typer(no_args_is_help=True, help="Generate synthetic data.")
 library.add_typer(config_app, name="config")
 library.add_typer(priors_app, name="priors")
+explain_app = typer.Typer(no_args_is_help=True, help="Look inside a model.")
+library.add_typer(explain_app, name="explain")
 
 
 def emit(payload: Any, as_json: bool, render: Callable[[Console], None]) -> None:
@@ -236,33 +238,23 @@ def evaluate_command(
     emit(payload, as_json, lambda console: print_leaderboard(console, rows))
 
 
-ForeignKind = Annotated[str, typer.Argument(metavar="KIND", help="Kind of model, such as tabicl.")]
-ForeignFile = Annotated[Path, typer.Argument(metavar="FILE", help="Checkpoint as its authors publish it.")]
-ImportOut = Annotated[Path, typer.Option("--out", help="Folder that receives one folder of weights per name.")]
-ImportName = Annotated[str | None, typer.Option("--name", help="Name of the weights; default: the file's.")]
-IMPORTED = Path("outputs/imported")
-
-
-def import_target(file: Path, out: Path, name: str | None) -> tuple[str, Path]:
-    """Return the name of imported weights and the folder they go to."""
-    chosen = file.stem if name is None else name
-    if not chosen or chosen != Path(chosen).name or chosen.startswith("."):
-        raise InputError(f"--name {chosen!r} must be a plain folder name, such as tabicl-v2")
-    return chosen, out / chosen
-
-
-@library.command("import-checkpoint")
-def import_command(
-    kind: ForeignKind, file: ForeignFile, out: ImportOut = IMPORTED, name: ImportName = None, as_json: AsJson = False
+@explain_app.command("columns")
+def explain_columns(
+    context: Annotated[Path, typer.Option(help="Real rows: CSV or Parquet.")],
+    weights: Annotated[Path, typer.Option(help="Weights folder.")],
+    target: Annotated[str | None, typer.Option(help="Column of labels, left out of the map.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for columns.csv and columns.png.")] = Path("outputs/explain"),
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    as_json: AsJson = False,
 ) -> None:
-    """Turn an official checkpoint into weights; no code in the file is run.
+    """Map a table's columns by the distributions that the model read, beside their skewness and kurtosis.
 
-    Example: priorline import-checkpoint tabicl tabicl-classifier-v2-20260212.ckpt --name tabicl-v2
+    Example: priorline explain columns --context train.csv --target Survived --weights outputs/weights
     """
     from priorline import api
 
-    payload = api.as_plain(api.import_checkpoint(kind, file, import_target(file, out, name)[1]))
-    emit(payload, as_json, lambda console: console.print(key_value_table("Imported", payload)))
+    payload = api.explain_columns(context, weights, target, out, device=api.resolve_device(device))
+    emit(payload, as_json, lambda console: console.print(key_value_table("Columns", payload)))
 
 
 def run_app(app: typer.Typer, arguments: list[str] | None = None) -> int:

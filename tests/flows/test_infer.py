@@ -32,9 +32,18 @@ def predict(random_weights, tmp_path, prefect_server, monkeypatch, capsys):
     from flows.cli import app
     from priorline.cli import run_app
 
-    def call(query: Path, context: Path | None = None, target: str = "survived", out: str = "out.csv"):
+    def call(
+        query: Path,
+        context: Path | None = None,
+        target: str = "survived",
+        out: str = "out.csv",
+        weights: Path | None = random_weights,
+        problem: str | None = None,
+    ):
         arguments = ["predict", "--context", str(context or tmp_path / "context.csv"), "--target", target]
-        arguments += ["--query", str(query), "--out", str(tmp_path / out), "--weights", str(random_weights), "--json"]
+        arguments += ["--query", str(query), "--out", str(tmp_path / out), "--json"]
+        arguments += ["--weights", str(weights)] if weights else []
+        arguments += ["--problem-type", problem] if problem else []
         capsys.readouterr()
         code = run_app(app, arguments)
         return code, json.loads(capsys.readouterr().out)
@@ -156,3 +165,30 @@ def test_the_output_never_overwrites_an_input(tables, predict, tmp_path):
     code, _ = predict(tmp_path / "query.csv", out="query.csv")
     assert code == 2
     assert (tmp_path / "query.csv").read_bytes() == before
+
+
+def test_a_regressor_predicts_numbers_with_an_interval(predict, random_regressor, tmp_path):
+    context = pd.DataFrame({"size": range(60), "colour": ["red", "blue", "green"] * 20})
+    context["price"] = 10.5 + 2.25 * context["size"]
+    context.head(50).to_csv(tmp_path / "context.csv", index=False)
+    context.tail(10).drop(columns="price").to_csv(tmp_path / "query.csv", index=False)
+    code, answer = predict(tmp_path / "query.csv", target="price", weights=random_regressor)
+    assert code == 0, answer
+    predictions = pd.read_csv(tmp_path / "out.csv")
+    assert list(predictions.columns) == ["row", "prediction", "quantile_0.1", "quantile_0.5", "quantile_0.9"]
+    assert (predictions["quantile_0.1"] <= predictions["quantile_0.9"]).all()
+    assert predictions.notna().all(axis=None)
+    code, answer = predict(tmp_path / "query.csv", target="price", weights=random_regressor, problem="classification")
+    assert code == 2
+    assert "serve regression, not 'classification'" in answer["error"]["message"]
+
+
+def test_fractions_ask_for_a_regressor_and_whole_numbers_for_a_classifier(tables, predict, tmp_path):
+    context, query = tables
+    context.tail(10).to_csv(tmp_path / "known.csv", index=False)
+    query.to_csv(tmp_path / "query.csv", index=False)
+    code, answer = predict(tmp_path / "known.csv", target="age", weights=None)
+    assert code != 0
+    assert "priorline-regressor has no champion yet" in answer["error"]["message"]
+    code, answer = predict(tmp_path / "query.csv", target="survived", weights=None)
+    assert "priorline-classifier has no champion yet" in answer["error"]["message"]

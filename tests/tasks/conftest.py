@@ -19,29 +19,6 @@ def migrated_store(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
-def make_weights(tmp_path_factory):
-    """Return a function: seed in, folder of a tiny TabICL's random weights out; made once per seed."""
-    import torch
-
-    from priorline.checkpoints import save_weights
-    from priorline.models import MODELS
-
-    spec = MODELS["tabicl"]
-    config = spec.presets["smoke"]().model_copy(update={"embed_dim": 16, "zero_init": False})
-    made: dict[int, Path] = {}
-
-    def make(seed: int) -> Path:
-        if seed not in made:
-            made[seed] = tmp_path_factory.mktemp("weights") / "weights"
-            torch.manual_seed(seed)
-            model_config = config.model_dump(mode="json")
-            save_weights(made[seed], spec.build(config), kind="tabicl", model_config=model_config, metadata={})
-        return made[seed]
-
-    return make
-
-
 def set_up(root: Path, migrated: Path, patch: pytest.MonkeyPatch) -> Any:
     """Make ``root`` a project with an empty MLflow store, point the environment at it, return its settings."""
     home = root / ".priorline"

@@ -52,6 +52,8 @@ class RunConfig(Config):
     @model_validator(mode="after")
     def _classes_fit(self) -> Self:
         drawn, told_apart = self.prior.most_classes, self.model.most_classes
+        if drawn is not None and told_apart is None:
+            raise ValueError("the prior draws classes and the model predicts none; choose a classifier's preset")
         if drawn is not None and told_apart is not None and drawn > told_apart:
             raise ValueError(
                 f"the prior draws up to {drawn} classes, the model tells {told_apart} apart; lower the prior's "

@@ -62,6 +62,11 @@ class ColumnContract(Config):
     categories: tuple[str, ...] | None = None
     """Categorical and boolean: every value, sorted; None for other kinds."""
 
+    @property
+    def suggests(self) -> str:
+        """Problem type of predicting this column: numbers that are not all whole ask for regression."""
+        return "regression" if self.kind == "numeric" and not self.is_integer else "classification"
+
     def limits(self, slack: float) -> tuple[float, float] | None:
         """Return the smallest and largest number allowed; None when the column has no range.
 

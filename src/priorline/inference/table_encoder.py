@@ -111,6 +111,14 @@ class TableEncoder:
         self._categorical_features = categorical_features
         self.columns: list[EncodedColumn] = []
 
+    def names(self, frame: pd.DataFrame) -> list[str]:
+        """Return what each number of the matrix is: a column's name, with a place where it becomes several."""
+        return [
+            str(name) if len(column.is_kept) == 1 else f"{name}.{place}"
+            for name, column in zip(frame.columns, self.columns, strict=True)
+            for place in np.flatnonzero(column.is_kept)
+        ]
+
     def fit_transform(self, frame: pd.DataFrame) -> np.ndarray:
         """Learn from the train rows and return them as an (N, C) float64 matrix."""
         forced = _chosen_places(self._categorical_features, frame)

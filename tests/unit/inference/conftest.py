@@ -21,16 +21,10 @@ TINY = TabICLConfig(
 )
 
 
-REGRESSOR = {"max_classes": 0, "num_quantiles": 19, "col_affine": False, "col_feature_group": "circular"} | {
-    "col_target_aware": True,
-    "bias_free_ln": True,
-}
-
-
-def build_model(seed, **options):
+def build_model(seed):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return MODELS["tabicl"].build(TINY.model_copy(update=options))
+        return MODELS["tabicl"].build(TINY)
 
 
 def write(directory, model):
@@ -48,9 +42,3 @@ def random_weights(tmp_path_factory):
 def other_weights(tmp_path_factory):
     """Folder of the same architecture with other random weights."""
     return write(tmp_path_factory.mktemp("other") / "weights", build_model(seed=1))
-
-
-@pytest.fixture(scope="session")
-def random_regressor(tmp_path_factory):
-    """Folder of a tiny regressor with random weights."""
-    return write(tmp_path_factory.mktemp("regressor") / "weights", build_model(seed=0, **REGRESSOR))
