@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from benchmarks.measuring import emit, peak_mib
+from benchmarks.peers import package_prior
 
 ROWS, COLUMNS, GROUP, DATASETS = 1024, 100, 4, 96
 
@@ -24,29 +25,9 @@ def ours() -> Callable[[int], object]:
 
 
 def package() -> Callable[[int], object]:
-    """Return the package's sampler, with the causal half that version 2.2 switched off."""
-    from tabicl.prior._dataset import PriorDataset
-    from tabicl.prior._prior_config import DEFAULT_FIXED_HP, DEFAULT_SAMPLED_HP
-
-    fixed, sampled = dict(DEFAULT_FIXED_HP), dict(DEFAULT_SAMPLED_HP)
-    fixed.pop("is_causal", None)
-    sampled["is_causal"] = {"distribution": "meta_choice", "choice_values": [True, False]}
-    dataset = PriorDataset(
-        batch_size=GROUP,
-        batch_size_per_gp=GROUP,
-        min_features=2,
-        max_features=COLUMNS,
-        max_classes=10,
-        max_seq_len=ROWS,
-        min_train_size=0.1,
-        max_train_size=0.9,
-        prior_type="mix_scm",
-        scm_fixed_hp=fixed,
-        scm_sampled_hp=sampled,
-        n_jobs=1,
-        device="cpu",
-    )
-    return lambda seed: dataset.get_batch()
+    """Return the package's sampler."""
+    draw = package_prior(rows=ROWS, columns=COLUMNS, group=GROUP)
+    return lambda seed: draw()
 
 
 def main() -> None:
