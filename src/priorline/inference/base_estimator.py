@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -24,7 +24,7 @@ from priorline.inference.weights_cache import load_model, weights_purpose
 from priorline.seeding import numpy_generator
 
 
-class TabICLEstimator(BaseEstimator):
+class TabICLEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What classifier and regressor share: reading tables, members, the context and its cache."""
 
     _problem_type: str
@@ -41,13 +41,19 @@ class TabICLEstimator(BaseEstimator):
     random_state: int | np.random.RandomState | None
     categorical_features: Sequence[str | int] | None
 
-    def embed_rows(self, X: Any) -> np.ndarray:
+    def transform(self, X: Any) -> np.ndarray:
         """Return the (M, E) float32 embeddings of rows as the in-context learner gets them.
 
         Taken from the first member, which sees the columns in the given order.
+        Source: TabICL (arXiv 2502.05564), section 3.3.
         """
         query = self._preprocess(X)
         return self._context().embed_rows(query)
+
+    @property
+    def _n_features_out(self) -> int:
+        config = self._context().model.config
+        return int(config.embed_dim * config.row_num_cls)
 
     def embed_columns(self) -> np.ndarray:
         """Return the (C, E) float32 embeddings of the context's columns, by their distribution.
@@ -73,6 +79,7 @@ class TabICLEstimator(BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
     def _fit_columns(self, X: Any, targets: np.ndarray, *, num_classes: int, class_shift: bool) -> None:

@@ -202,9 +202,13 @@ def test_temperature_sharpens(make):
 
 def test_rows_are_embedded(make):
     x, y = numbers()
-    rows = make().fit(x, y).embed_rows(x[:5])
-    assert rows.shape == (5, 16)
+    classifier = make().fit(x, y)
+    rows = classifier.transform(x[:5])
+    assert rows.shape == (5, len(classifier.get_feature_names_out()))
     assert rows.dtype == np.float32
+    np.testing.assert_allclose(rows[2:3], classifier.transform(x[2:3]), atol=1e-5)
+    frame = classifier.set_output(transform="pandas").transform(x[:5])
+    assert list(frame.columns[:2]) == ["tabiclclassifier0", "tabiclclassifier1"]
 
 
 def test_bad_weights_say_what_to_do(make, tmp_path):
