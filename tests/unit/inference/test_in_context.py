@@ -160,6 +160,23 @@ def test_caches_pieces_and_offload_change_no_result_and_have_the_size_they_say(p
     assert reader.cache_mib(None) == 0 < reader.cache_mib("repr") < reader.cache_mib("kv")
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("preset", ["tabicl-v1", "tabicl-v2", "tabicl-v2-regressor"])
+@pytest.mark.parametrize("offload", ["none", "cpu", "disk"])
+def test_a_gpu_gives_the_results_of_the_cpu(preset, offload):
+    torch.manual_seed(0)
+    config = PRESETS[preset]().model_copy(update={"icl_num_blocks": 2, "zero_init": False})
+    model = MODELS["tabicl"].build(config).eval().requires_grad_(False)
+    num_classes = 12 if config.max_classes else None
+    wanted_reader, query, _ = reader_and_query(model, num_classes)
+    wanted = wanted_reader.sum_outputs(query)
+    for cache in (None, "repr", "kv"):
+        reader, _, _ = reader_and_query(model.cuda(), num_classes, cache=cache, offload=offload)
+        for _ in range(2):
+            torch.testing.assert_close(reader.sum_outputs(query).cpu(), wanted, atol=1e-3, rtol=1e-3)
+
+
 def test_a_cache_beyond_its_bound_falls_back_with_a_warning():
     model = NearestRow()
     with pytest.warns(UserWarning, match=r"cache='kv' of 20 rows takes .* MiB, more than cache_mb=0;"):
