@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks.measuring import emit, peak_mib
-from benchmarks.peers import package_model
+from benchmarks.peers import package_model, package_options
 
 from priorline.checkpoints import save_weights
 from priorline.models.tabicl.config import PRESETS
@@ -42,17 +42,9 @@ def package(folder: Path, arguments: argparse.Namespace) -> Any:
     from tabicl import TabICLClassifier
 
     config = PRESETS[arguments.preset]()
-    model = package_model(config)
-    wanted = (
-        "max_classes num_quantiles embed_dim col_num_blocks col_num_inds col_affine col_feature_group_size "
-        "col_target_aware col_ssmax row_num_blocks row_num_cls row_rope_base row_rope_interleaved icl_num_blocks "
-        "icl_ssmax ff_factor dropout bias_free_ln"
-    )
-    theirs = {name: getattr(config, name) for name in wanted.split()}
-    theirs |= {f"{part}_nhead": getattr(config, f"{part}_num_heads") for part in ("col", "row", "icl")}
-    theirs |= {"col_feature_group": "same" if config.col_feature_group == "circular" else False, "activation": "gelu"}
-    torch.save({"config": theirs | {"norm_first": True}, "state_dict": model.state_dict()}, folder / "random.ckpt")
-    del model
+    state = package_model(config).state_dict()
+    torch.save({"config": package_options(config), "state_dict": state}, folder / "random.ckpt")
+    del state
     cache = False if arguments.cache == "none" else arguments.cache
     return TabICLClassifier(
         model_path=folder / "random.ckpt", n_estimators=arguments.members, device="cpu", n_jobs=1, kv_cache=cache

@@ -1,7 +1,6 @@
 """The benchmark scripts run on both sides and give figures; what the figures are is no test's business."""
 
 import pytest
-
 from benchmarks.__main__ import CASES, Case, compare, line
 
 

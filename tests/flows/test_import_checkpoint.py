@@ -8,33 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from priorline.models import MODELS
-from priorline.models.tabicl.config import TabICLConfig
-
-THEIRS = {
-    "max_classes": 10,
-    "embed_dim": 16,
-    "col_num_blocks": 1,
-    "col_nhead": 2,
-    "col_num_inds": 4,
-    "row_num_blocks": 1,
-    "row_nhead": 2,
-    "row_num_cls": 2,
-    "icl_num_blocks": 1,
-    "icl_nhead": 2,
-}
-"""A v1 checkpoint's configuration; what it does not say is as in v1."""
+from tests.tiny_tabicl import write_official
 
 
 @pytest.fixture
 def official(tmp_path) -> Path:
-    names = {"col_nhead": "col_num_heads", "row_nhead": "row_num_heads", "icl_nhead": "icl_num_heads"}
-    torch.manual_seed(0)
-    model = MODELS["tabicl"].build(TabICLConfig(**{names.get(key, key): value for key, value in THEIRS.items()}))
-    path = tmp_path / "tabicl-classifier-v1.ckpt"
-    torch.save({"config": THEIRS, "state_dict": model.state_dict()}, path)
-    return path
+    return write_official(tmp_path / "tabicl-classifier-v1.ckpt")
 
 
 @pytest.fixture

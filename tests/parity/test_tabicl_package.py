@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from benchmarks.peers import package_model
+from benchmarks.peers import package_model, package_options
 
 from priorline.inference.class_tree import read_classes
 from priorline.models import MODELS
@@ -127,45 +127,36 @@ def test_more_classes_than_heads_equal_the_package(name, classes):
             torch.testing.assert_close(log_probs_MK.exp().float(), expected, atol=ATOL, rtol=0)
 
 
-@pytest.mark.parametrize("name", TINY)
-@pytest.mark.parametrize("keys", ["all", "first generation"])
-def test_checkpoints_of_the_package_are_read(name, keys, tmp_path):
-    ours, theirs = pair(TINY[name])
-    wanted = TINY[name]
-    config = {
-        "max_classes": wanted.max_classes,
-        "embed_dim": 16,
-        "col_num_blocks": 2,
-        "col_nhead": wanted.col_num_heads,
-        "col_num_inds": 8,
-        "row_num_blocks": 2,
-        "row_nhead": 4,
-        "row_num_cls": 4,
-        "row_rope_base": 100000,
-        "icl_num_blocks": 2,
-        "icl_nhead": wanted.icl_num_heads,
-        "ff_factor": 2,
-        "dropout": 0.0,
-        "activation": "gelu",
-        "norm_first": True,
-    }
-    if keys == "all":
-        config |= {
-            "num_quantiles": 999,
-            "col_affine": wanted.col_affine,
-            "col_feature_group": "same" if wanted.col_feature_group == "circular" else False,
-            "col_feature_group_size": 3,
-            "col_target_aware": wanted.col_target_aware,
-            "col_ssmax": wanted.col_ssmax,
-            "row_rope_interleaved": wanted.row_rope_interleaved,
-            "icl_ssmax": wanted.icl_ssmax,
-            "bias_free_ln": wanted.bias_free_ln,
-            "zero_init": False,
-            "recompute": False,
-        }
-    elif name != "tabicl-v1":
-        pytest.skip("the first generation of checkpoints is v1")
+FIRST_KEYS = [
+    "max_classes",
+    "embed_dim",
+    "col_num_blocks",
+    "col_nhead",
+    "col_num_inds",
+    "row_num_blocks",
+    "row_nhead",
+    "row_num_cls",
+    "row_rope_base",
+    "icl_num_blocks",
+    "icl_nhead",
+    "ff_factor",
+    "dropout",
+    "activation",
+    "norm_first",
+]
+"""What the first generation of checkpoints says, all of them v1."""
+
+
+@pytest.mark.parametrize("name", [*TINY, "first generation"])
+def test_checkpoints_of_the_package_are_read(name, tmp_path):
+    wanted = TINY["tabicl-v1" if name == "first generation" else name]
+    ours, theirs = pair(wanted)
+    config = package_options(wanted)
+    assert len(config) == 26
+    if name == "first generation":
+        config = {key: config[key] for key in FIRST_KEYS}
+        wanted = wanted.model_copy(update={"zero_init": True})
     torch.save({"config": config, "state_dict": theirs.state_dict()}, tmp_path / "official.ckpt")
     found, state = read_official(tmp_path / "official.ckpt")
-    assert found == wanted.model_copy(update={"zero_init": keys == "first generation"})
+    assert found == wanted
     assert all(torch.equal(state[key], tensor) for key, tensor in ours.state_dict().items())

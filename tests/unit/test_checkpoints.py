@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.tiny_tabicl import TINY
 from torch import Tensor, nn
 
 from priorline.checkpoints import (
@@ -21,19 +22,8 @@ from priorline.checkpoints import (
 )
 from priorline.errors import CheckpointError
 from priorline.models import MODELS
-from priorline.models.tabicl.config import TabICLConfig
 
 FILES = ("model.safetensors", "trainer.safetensors", "state.json", "checkpoint.json")
-CONFIG = TabICLConfig(
-    embed_dim=8,
-    col_num_blocks=1,
-    col_num_heads=2,
-    col_num_inds=4,
-    row_num_blocks=1,
-    row_num_heads=2,
-    icl_num_blocks=1,
-    icl_num_heads=2,
-)
 
 
 def save(directory: Path, step: int, value: float = 0.0, **changes) -> Path:
@@ -178,11 +168,11 @@ def test_folder_has_one_writer_at_a_time_and_is_free_after_an_error(tmp_path: Pa
 
 def build(seed: int = 0) -> nn.Module:
     torch.manual_seed(seed)
-    return MODELS["tabicl"].build(CONFIG)
+    return MODELS["tabicl"].build(TINY)
 
 
 def store(directory: Path, model: nn.Module, **metadata) -> None:
-    save_weights(directory, model, kind="tabicl", model_config=CONFIG.model_dump(mode="json"), metadata=metadata)
+    save_weights(directory, model, kind="tabicl", model_config=TINY.model_dump(mode="json"), metadata=metadata)
 
 
 def state(model: nn.Module) -> dict[str, Tensor]:
@@ -281,7 +271,7 @@ def edit(folder: Path, **changes) -> None:
         ({"kind": "tabcil"}, "'tabcil' is unknown; did you mean 'tabicl'"),
         ({"sha256": None}, "lacks sha256"),
         ({"model": {"kind": "tabicl", "embed": 8}}, "embed.*did you mean 'embed_dim'"),
-        ({"model": {**CONFIG.model_dump(mode="json"), "embed_dim": 16}}, "does not fit"),
+        ({"model": {**TINY.model_dump(mode="json"), "embed_dim": 16}}, "does not fit"),
     ],
 )
 def test_unusable_config_is_refused_with_its_reason(tmp_path: Path, changes: dict, message: str):

@@ -4,43 +4,11 @@ import hashlib
 
 import pytest
 import torch
+from tests.tiny_tabicl import OFFICIAL, write_official
 
 from priorline.checkpoints import load_weights
 from priorline.errors import CheckpointError, InputError
 from priorline.importing import import_checkpoint
-from priorline.models.tabicl.config import TabICLConfig
-from priorline.models.tabicl.model import TabICL
-
-THEIRS = {
-    "max_classes": 10,
-    "embed_dim": 8,
-    "col_num_blocks": 1,
-    "col_nhead": 2,
-    "col_num_inds": 4,
-    "row_num_blocks": 1,
-    "row_nhead": 2,
-    "row_num_cls": 2,
-    "icl_num_blocks": 1,
-    "icl_nhead": 2,
-}
-OURS = TabICLConfig(
-    embed_dim=8,
-    col_num_blocks=1,
-    col_num_heads=2,
-    col_num_inds=4,
-    row_num_blocks=1,
-    row_num_heads=2,
-    row_num_cls=2,
-    icl_num_blocks=1,
-    icl_num_heads=2,
-    zero_init=False,
-)
-
-
-def write_official(path, seed=0):
-    torch.manual_seed(seed)
-    torch.save({"config": THEIRS, "state_dict": TabICL(OURS).state_dict()}, path)
-    return path
 
 
 @pytest.fixture
@@ -56,7 +24,7 @@ def test_imported_weights_load_and_name_their_source(official, tmp_path):
     source = content["metadata"]["source"]
     assert source["file"] == "official.ckpt"
     assert source["sha256"] == result.source_sha256 == hashlib.sha256(official.read_bytes()).hexdigest()
-    assert source["config"] == THEIRS
+    assert source["config"] == OFFICIAL
     assert "BSD 3-Clause" in source["note"]
     assert result.problem_types == ("classification",)
     assert not result.reused

@@ -5,48 +5,15 @@ import pickle
 
 import pytest
 import torch
+from tests.tiny_tabicl import OFFICIAL, TINY, random_tiny
 
 from priorline.errors import CheckpointError
 from priorline.models.tabicl.adapter import read_official
-from priorline.models.tabicl.config import TabICLConfig
-from priorline.models.tabicl.model import TabICL
-
-THEIRS = {
-    "max_classes": 10,
-    "embed_dim": 8,
-    "col_num_blocks": 1,
-    "col_nhead": 2,
-    "col_num_inds": 4,
-    "row_num_blocks": 1,
-    "row_nhead": 2,
-    "row_num_cls": 2,
-    "row_rope_base": 100000,
-    "icl_num_blocks": 1,
-    "icl_nhead": 2,
-    "ff_factor": 2,
-    "dropout": 0.0,
-    "activation": "gelu",
-    "norm_first": True,
-}
-"""The 15 keys of May 2025."""
-
-OURS = TabICLConfig(
-    embed_dim=8,
-    col_num_blocks=1,
-    col_num_heads=2,
-    col_num_inds=4,
-    row_num_blocks=1,
-    row_num_heads=2,
-    row_num_cls=2,
-    icl_num_blocks=1,
-    icl_num_heads=2,
-)
 
 
 @pytest.fixture
 def state():
-    torch.manual_seed(0)
-    return TabICL(OURS).state_dict()
+    return random_tiny(0).state_dict()
 
 
 @pytest.fixture
@@ -55,7 +22,7 @@ def write(tmp_path, state):
 
     def save(config=None, tensors=None, **content):
         path = tmp_path / "official.ckpt"
-        torch.save({"config": THEIRS | (config or {}), "state_dict": state | (tensors or {}), **content}, path)
+        torch.save({"config": OFFICIAL | (config or {}), "state_dict": state | (tensors or {}), **content}, path)
         return path
 
     return save
@@ -63,7 +30,7 @@ def write(tmp_path, state):
 
 def test_the_15_keys_of_v1_are_our_defaults(write, state):
     config, tensors = read_official(write(curr_step=7, optimizer_state={"state": {}}))
-    assert config == OURS
+    assert config == TINY
     assert list(tensors) == list(state)
     assert all(torch.equal(tensors[name], state[name]) for name in state)
 
