@@ -16,7 +16,7 @@ from priorline.models.tabicl.icl import Context, InContextLearner
 from priorline.models.tabicl.row_interaction import RowInteraction
 
 _CACHE_FLOATS = 2**18
-"""Size of a tensor of activations in the column and row stages on a CPU: 1 MiB, about a core's second-level cache.
+"""Size of a tensor of activations in the column and row stages on a CPU, per thread: 1 MiB, a core's second cache.
 
 Columns and rows are independent there. In pieces of this size, forward and backward passes of the row stage
 take 0.73 of the time of one piece (4096 rows of 20 columns, width 64, one core of an AMD EPYC).
@@ -176,7 +176,9 @@ class TabICL(nn.Module):
         return torch.cat([self.row_interactor(cells_BCrE.transpose(1, 2)) for cells_BCrE in pieces], dim=1)
 
     def _cells_at_once(self, x: Tensor) -> int:
-        return _CACHE_FLOATS // self.config.embed_dim if x.device.type == "cpu" else 2**40
+        if x.device.type != "cpu":
+            return 2**40
+        return torch.get_num_threads() * _CACHE_FLOATS // self.config.embed_dim
 
     def _columns_at_once(self, x: Tensor, rows: int) -> int:
         return max(1, self._cells_at_once(x) // rows)
