@@ -63,8 +63,8 @@ CASES = (
     ),
     Case(name="gate", script="bench_gate.py", rounds=1, peer=False),
 )
-DEFAULT = ("prior", "step", "predict", "gate")
-"""Some minutes; the large ones take an hour."""
+DEFAULT = ("prior", "step", "predict", "predict-large", "gate")
+"""Forty minutes; `predict-huge` takes half an hour more."""
 
 
 def measure(case: Case, whose: str) -> dict[str, float]:
