@@ -15,12 +15,12 @@ from priorline.models.tabicl.config import TabICLConfig
 from priorline.models.tabicl.icl import Context, InContextLearner
 from priorline.models.tabicl.row_interaction import RowInteraction
 
-_CACHE_FLOATS = 2**19
-"""Size of a tensor of activations in the column and row stages on a CPU, per thread: 2 MiB.
+_CACHE_FLOATS = 2**18
+"""Size of a tensor of activations in the column and row stages on a CPU, per thread: 1 MiB, a core's second cache.
 
-Columns and rows are independent there, and pieces about the size of a core's second-level cache spare traffic
-to memory: the row stage's forward and backward passes take 0.8 of the time of one piece (4096 rows of 20 columns,
-width 64, one core of an AMD EPYC); smaller pieces spend it on calls.
+Columns and rows are independent there, and pieces that stay in the cache spare traffic to memory: forward and
+backward passes of the row stage take 0.73 of the time of one piece (4096 rows of 20 columns, width 64, one core
+of an AMD EPYC). Pieces of twice the size take longer where the cores' shared cache is busy.
 """
 
 
