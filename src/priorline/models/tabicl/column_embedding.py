@@ -34,7 +34,7 @@ class InducedSetAttentionBlock(nn.Module):
                 config.zero_init,
                 norm_bias=not config.bias_free_ln,
                 query_scaling=query_scaling,
-                keep_hidden=not config.recomputes_wide_layers,
+                keep_hidden=False,
             )
 
         self.multihead_attn1 = block(query_scaling=config.col_ssmax != "none")
@@ -80,7 +80,6 @@ class ColumnEmbedding(nn.Module):
         super().__init__()
         width, norm_bias = config.embed_dim, not config.bias_free_ln
         self.affine = config.col_affine
-        self.recomputes = config.recomputes_wide_layers
         self.in_linear = nn.Linear(1 if config.col_feature_group == "none" else config.col_feature_group_size, width)
         self.tf_col = SetTransformer(config)
         self.y_encoder = LabelEncoder(config.max_classes, width) if config.col_target_aware else None
@@ -105,7 +104,8 @@ class ColumnEmbedding(nn.Module):
                 else:
                     cells_GRE = block(cells_GRE, train_size)
             outputs.append(cells_GRE)
-        if torch.is_grad_enabled() and self.recomputes:
+        if torch.is_grad_enabled():
+            # Computed again in the backward pass, in the cache: less memory, and no more time.
             leave: Tensor = checkpoint(self._leave, x_GRF, outputs, use_reentrant=False, preserve_rng_state=False)
             return leave
         return self._leave(x_GRF, outputs)

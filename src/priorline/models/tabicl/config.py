@@ -91,14 +91,6 @@ class TabICLConfig(ModelConfig):
         return ("classification",) if self.max_classes else ("regression",)
 
     @property
-    def recomputes_wide_layers(self) -> bool:
-        """Whether the backward pass computes the widest layers over cells again: a fifth less memory, 2 % more time.
-
-        Narrow models have the memory, and time is what they lack.
-        """
-        return self.embed_dim >= 128
-
-    @property
     def shares_column_embedding(self) -> bool:
         """Whether a column's embedding depends neither on its neighbours nor on the labels."""
         return self.col_feature_group == "none" and not self.col_target_aware

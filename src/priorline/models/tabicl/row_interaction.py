@@ -30,7 +30,7 @@ class RotaryEncoder(nn.Module):
                 config.dropout,
                 config.zero_init,
                 norm_bias=not config.bias_free_ln,
-                keep_hidden=not config.recomputes_wide_layers,
+                keep_hidden=False,
             )
             for _ in range(config.row_num_blocks)
         )
