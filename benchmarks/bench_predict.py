@@ -1,6 +1,6 @@
 """CPU seconds and memory of `predict_proba` on random weights: our classifier, or the authors' package's.
 
-The first call reads the context too; ``again`` is a second call on the same context, with ``--cache``.
+With ``--cache`` the first figure is fit and first call together, ``again`` a second call on the same context.
 """
 
 import argparse
@@ -73,7 +73,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         classifier = {"ours": ours, "package": package}[arguments.whose](Path(folder), arguments)
         base = peak_mib()
+        start = time.process_time()
         classifier.fit(x[: arguments.train], y)
+        fit_s = time.process_time() - start
         seconds = []
         for _ in range(arguments.repeat + (arguments.cache != "none")):
             start = time.process_time()
@@ -82,7 +84,8 @@ def main() -> None:
     assert np.isfinite(proba).all()
     figures = {"cpu_s": float(np.median(seconds)), "peak_over_base_mib": peak_mib() - base}
     if arguments.cache != "none":
-        figures |= {"cpu_s": seconds[0], "again_cpu_s": float(np.median(seconds[1:]))}
+        # The package fills its cache in fit, ours in the first prediction.
+        figures |= {"cpu_s": fit_s + seconds[0], "again_cpu_s": float(np.median(seconds[1:]))}
     emit(**figures)
 
 
