@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from priorline.models.common.lean import Span, feed_forward, project
 from priorline.models.common.rope import Turns, rotate
+from priorline.models.common.short_attention import attention
 
 _SCALING_HIDDEN = 64
 
@@ -71,7 +72,7 @@ class MultiheadAttention(nn.Module):
         """Return the (B, T, E) output for projected (B, H, T, D) queries and (B, H, S, D) keys."""
         if self.ssmax_layer is not None:
             query = self.ssmax_layer(query, key.shape[2])
-        mixed = F.scaled_dot_product_attention(query, key, value)
+        mixed = attention(query, key, value)
         return self.out_proj(mixed.transpose(1, 2).flatten(2))
 
     def split_heads(self, x_BTE: Tensor) -> Tensor:
