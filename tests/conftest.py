@@ -10,23 +10,30 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: small tensors, two cores
 
 DEBUG = {
-    "model.embed_dim": 16,
-    "model.col_num_inds": 8,
-    "prior.mlp_prob": 1.0,
-    "prior.max_columns": 5,
-    "prior.table.max_classes": 2,
-    "training.stages.0.learning_rate": 0.01,
-    "training.stages.0.steps": 150,
-    "training.stages.0.datasets_per_step": 8,
-    "training.stages.0.micro_batch_size": 8,
+    "tabicl.model.embed_dim": 16,
+    "tabicl.model.col_num_inds": 8,
+    "tabicl.prior.mlp_prob": 1.0,
+    "tabicl.prior.max_columns": 5,
+    "tabicl.prior.table.max_classes": 2,
+    "tabicl.training.stages.0.learning_rate": 0.01,
+    "tabicl.training.stages.0.steps": 150,
+    "tabicl.training.stages.0.datasets_per_step": 8,
+    "tabicl.training.stages.0.micro_batch_size": 8,
+    "tabicl.training.stages.2.steps": 2,
+    "tabicl.training.stages.2.rows.0.low": 48,
+    "tabicl.training.stages.2.rows.0.high": 64,
+    "limix.model.embed_dim": 16,
+    "limix.model.num_blocks": 1,
+    "limix.prior.columns.0": 3,
+    "limix.prior.columns.1": 4,
+    "limix.training.stages.0.steps": 20,
+    "limix.training.stages.0.datasets_per_step": 4,
+    "limix.training.stages.0.micro_batch_size": 4,
     "training.stages.0.rows.0.low": 48,
     "training.stages.0.rows.0.high": 48,
     "training.stages.1.steps": 2,
     "training.stages.1.rows.0.low": 32,
     "training.stages.1.rows.0.high": 48,
-    "training.stages.2.steps": 2,
-    "training.stages.2.rows.0.low": 48,
-    "training.stages.2.rows.0.high": 64,
     "training.validation_batches": 2,
     "training.checkpoint_every_steps": 50,
     "training.validation_every_steps": 50,
@@ -35,7 +42,7 @@ DEBUG = {
     "evaluation.max_test_rows": 60,
     "evaluation.num_members": 2,
 }
-"""Overrides of ``tabicl-smoke`` that learn enough to beat the majority in half a minute; every stage runs."""
+"""Overrides of the chain ``smoke``; its TabICL learns enough to beat the majority in half a minute; every stage runs."""
 
 
 @pytest.fixture(scope="session")
@@ -101,3 +108,19 @@ def random_weights(make_weights) -> Path:
 def random_regressor(make_weights) -> Path:
     """Weights of a tiny regressor that knows nothing."""
     return make_weights(0, "tabicl-v2-regressor")
+
+
+@pytest.fixture(scope="session")
+def random_limix(tmp_path_factory) -> Path:
+    """Weights of a tiny LimiX that knows nothing."""
+    import torch
+
+    from priorline.checkpoints import save_weights
+    from priorline.models import MODELS
+
+    spec = MODELS["limix"]
+    config = spec.presets["smoke"]().model_copy(update={"embed_dim": 16, "num_blocks": 2, "ff_dim": 16})
+    folder = tmp_path_factory.mktemp("weights") / "weights"
+    torch.manual_seed(0)
+    save_weights(folder, spec.build(config), kind="limix", model_config=config.model_dump(mode="json"), metadata={})
+    return folder

@@ -3,8 +3,11 @@
 Shapes: B datasets, R rows = N train + M test, C columns (zero-padded on the right).
 """
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -44,13 +47,17 @@ class TabularBatch:
     """Synthetic tables with one train/test split, labels included for all rows."""
 
     x_BRC: Tensor
-    """float32, finite; columns from ``num_columns_B[b]`` on are zero."""
+    """float32; a missing cell is NaN; columns from ``num_columns_B[b]`` on are zero."""
     y_BR: Tensor
-    """int64 class codes 0..K_b-1; each class of a dataset occurs among its train rows."""
+    """int64 class codes 0..K_b-1, each class of a dataset among its train rows; or float32 values."""
     num_columns_B: Tensor
     """int64, valid columns of each dataset, 1..C."""
     train_size: int
     """Rows before the split."""
+    num_categories_BC: Tensor | None = None
+    """int64, categories of a column, whose cells are then codes from 0; 0: numbers. None: no column is judged so."""
+    provenance: tuple[dict[str, Any], ...] = ()
+    """How each dataset came about, JSON-ready; empty: the prior does not say."""
 
     def __post_init__(self) -> None:
         datasets, rows = self.x_BRC.shape[:2]
@@ -64,21 +71,37 @@ class TabularBatch:
 
     def to(self, device: torch.device | str) -> "TabularBatch":
         """Return the batch with its tensors on ``device``."""
-        return TabularBatch(
+        categories = self.num_categories_BC
+        return replace(
+            self,
             x_BRC=self.x_BRC.to(device, non_blocking=True),
             y_BR=self.y_BR.to(device, non_blocking=True),
             num_columns_B=self.num_columns_B.to(device, non_blocking=True),
-            train_size=self.train_size,
+            num_categories_BC=None if categories is None else categories.to(device, non_blocking=True),
         )
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the named tensors, as stored in a shard."""
-        return {"x": self.x_BRC, "y": self.y_BR, "num_columns": self.num_columns_B}
+        named = {"x": self.x_BRC, "y": self.y_BR, "num_columns": self.num_columns_B}
+        if self.num_categories_BC is not None:
+            named["num_categories"] = self.num_categories_BC
+        if self.provenance:
+            text = json.dumps(self.provenance, separators=(",", ":")).encode()
+            named["provenance"] = torch.from_numpy(np.frombuffer(text, dtype=np.uint8).copy())
+        return named
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], train_size: int) -> "TabularBatch":
         """Rebuild a batch from `tensors` and the split."""
-        return cls(x_BRC=tensors["x"], y_BR=tensors["y"], num_columns_B=tensors["num_columns"], train_size=train_size)
+        provenance = tensors.get("provenance")
+        return cls(
+            x_BRC=tensors["x"],
+            y_BR=tensors["y"],
+            num_columns_B=tensors["num_columns"],
+            train_size=train_size,
+            num_categories_BC=tensors.get("num_categories"),
+            provenance=() if provenance is None else tuple(json.loads(provenance.numpy().tobytes())),
+        )
 
 
 Batch = TabularBatch

@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from priorline.config_io import apply_overrides, nearest_name
-from priorline.configs import tabicl
+from priorline.configs import limix, tabicl
 from priorline.configs.run import DataConfig, RunConfig
 from priorline.errors import ConfigError
 from priorline.models import MODELS
 
-RUNS: dict[str, Callable[[], RunConfig]] = {**tabicl.RUNS}
+RUNS: dict[str, Callable[[], RunConfig]] = {**tabicl.RUNS, **limix.RUNS}
 
 CHAINS: dict[str, tuple[str, ...]] = {
-    "smoke": ("tabicl-smoke",),
-    "small": ("tabicl-small",),
+    "smoke": ("tabicl-smoke", "limix-smoke"),
+    "small": ("tabicl-small", "limix-small"),
 }
 
 

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from priorline.priors.base import Prior, PriorConfig
+from priorline.priors.limix import LimiXPrior, LimiXPriorConfig
 from priorline.priors.tabicl import TabICLPrior, TabICLPriorConfig
 
 
@@ -14,7 +15,10 @@ class PriorRow(NamedTuple):
     """Callable: config in, `Prior` out."""
 
 
-PRIORS: dict[str, PriorRow] = {"tabicl": PriorRow(TabICLPriorConfig, TabICLPrior)}
+PRIORS: dict[str, PriorRow] = {
+    "tabicl": PriorRow(TabICLPriorConfig, TabICLPrior),
+    "limix": PriorRow(LimiXPriorConfig, LimiXPrior),
+}
 
 
 def build_prior(config: PriorConfig) -> Prior:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -180,8 +181,11 @@ def read_batches(directory: Path, *, split: Split = "train", start: int = 0) -> 
             )
         with safe_open(directory / entry.file, framework="pt") as shard:
             train_sizes = json.loads(shard.metadata()["train_sizes"])
+            names = sorted(shard.keys())
             for place in range(max(0, start - entry.first_batch), entry.num_batches):
-                tensors = {key: shard.get_tensor(f"{place:05d}.{key}") for key in ("x", "y", "num_columns")}
+                prefix = f"{place:05d}."
+                own = names[bisect_left(names, prefix) : bisect_left(names, f"{place + 1:05d}.")]
+                tensors = {name.removeprefix(prefix): shard.get_tensor(name) for name in own}
                 yield TabularBatch.from_tensors(tensors, train_sizes[place])
 
 

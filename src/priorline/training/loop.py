@@ -230,7 +230,7 @@ class _Run:
         progress = self.progress
         stage = self.config.stages[self.curriculum.locate(progress.step)[0]]
         num_batches = micro_batches_per_step(stage)
-        sums: dict[str, float] = {}
+        means = _Means()
         num_finite = cells = 0
         self.meter.start()
         for _ in range(num_batches):
@@ -238,10 +238,9 @@ class _Run:
             cells += int(batch.num_columns_B.sum()) * batch.x_BRC.shape[1]
             outcome = self._accumulate(batch, num_batches)
             progress.note_batch(is_left_out=outcome is None)
-            for name, value in (outcome or {}).items():
-                sums[name] = sums.get(name, 0.0) + value
+            means.add(outcome or {})
             num_finite += outcome is not None
-        values = {name: total / num_finite for name, total in sums.items()}
+        values = means.drain()
         grad_norm = self._clip(num_batches, num_finite)
         is_finite = num_finite > 0 and math.isfinite(grad_norm)
         if is_finite:
@@ -279,18 +278,18 @@ class _Run:
     def validate(self, batches: Iterable[Batch]) -> None:
         """Measure mean loss and metrics on ``batches``; training never sees them."""
         self.model.eval()
-        sums: dict[str, float] = {}
-        num_batches = 0
-        for batch in batches:
-            with self.autocast:
-                terms = self.objective(self.model, batch.to(self.device))
-            for name, value in {"loss": terms.loss, **terms.metrics}.items():
-                sums[name] = sums.get(name, 0.0) + float(value)
-            num_batches += 1
+        sums = _Means()
+        with torch.random.fork_rng(devices=[]):
+            # What an objective draws, such as which cells it hides, is the same at every validation.
+            torch.manual_seed(derive_seed(self.seed, "validation"))
+            for batch in batches:
+                with self.autocast:
+                    terms = self.objective(self.model, batch.to(self.device))
+                sums.add({name: float(value) for name, value in {"loss": terms.loss, **terms.metrics}.items()})
         self.model.train()
-        if not num_batches:
+        means = {f"validation_{name}": value for name, value in sums.drain().items()}
+        if not means:
             raise TrainingError("validation() gave no batches, wants at least one; make the shards again")
-        means = {f"validation_{name}": total / num_batches for name, total in sums.items()}
         if not math.isfinite(means["validation_loss"]):
             raise TrainingError(
                 f"validation loss is {means['validation_loss']} at step {self.progress.step}: the weights "
@@ -323,6 +322,22 @@ class _Run:
             state={"identity": self.identity, "progress": self.progress.to_json()},
             keep=self.config.keep_checkpoints,
         )
+
+
+class _Means:
+    """Means over micro-batches; a batch counts for the names that it has."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, float] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, values: dict[str, float]) -> None:
+        for name, value in values.items():
+            self._sums[name] = self._sums.get(name, 0.0) + value
+            self._counts[name] = self._counts.get(name, 0) + 1
+
+    def drain(self) -> dict[str, float]:
+        return {name: total / self._counts[name] for name, total in self._sums.items()}
 
 
 class _ForwardLog:

@@ -3,6 +3,8 @@
 Shapes: B tables, R rows = N context + M query, C columns, T column tokens, G columns per token, E width.
 """
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -99,6 +101,24 @@ class CellEmbedding(nn.Module):
         return tokens_BRTE
 
 
+class LinearCells(nn.Module):
+    """Tokens as a linear map of their columns' numbers and of flags for missing ones.
+
+    Keeps the size of a number, which the norms of `CellEmbedding` squeeze. Source: TabPFN v2's encoder.
+    """
+
+    def __init__(self, config: LimiXConfig) -> None:
+        super().__init__()
+        self.columns_per_token = config.columns_per_token
+        self.map = nn.Linear(2 * config.columns_per_token, config.embed_dim)
+
+    def forward(self, z_BRC: Tensor, is_missing_BRC: Tensor) -> Tensor:
+        """Return (B, R, T, E) for standardised cells whose columns fill whole tokens."""
+        both_BRC2 = torch.stack((z_BRC.masked_fill(is_missing_BRC, 0.0), is_missing_BRC.to(z_BRC.dtype)), dim=-1)
+        tokens_BRTE: Tensor = self.map(both_BRC2.unflatten(2, (-1, self.columns_per_token)).flatten(3))
+        return tokens_BRTE
+
+
 class ColumnCodes(nn.Module):
     """What tells column tokens apart: codes of a quarter of the width times a learned map (the report's C W_c).
 
@@ -152,20 +172,26 @@ class LabelEmbedding(nn.Module):
         return label_BRE.half().to(label_BRE.dtype) if self.rounds else label_BRE
 
 
-def standardise(x_BRC: Tensor, train_size: int, columns_per_token: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return z-scores by the context's mean and deviation, their scale, and which cells are missing.
+class StandardCells(NamedTuple):
+    """A table's cells on the scale of its context; columns padded to whole tokens."""
+
+    z_BRC: Tensor
+    """Finite."""
+    scale_BC: Tensor
+    """By which z-scores were multiplied."""
+    is_missing_BRC: Tensor
+    """Cells that were NaN or infinite."""
+    mean_BC: Tensor
+    """Of the context's known cells."""
+    std_BC: Tensor
+    """Of the context, missing cells counted as the mean."""
+
+
+def standardise(x_BRC: Tensor, train_size: int, columns_per_token: int) -> StandardCells:
+    """Return z-scores by the context's mean and deviation, and which cells are missing.
 
     All statistics come from the context's rows, so that a query row says nothing about another.
     Columns are padded with zeros to whole tokens, and a token with fewer varying columns weighs them more.
-
-    Returns
-    -------
-    z_BRC : Tensor
-        Finite, columns padded.
-    scale_BC : Tensor
-        By which z-scores were multiplied.
-    is_missing_BRC : Tensor
-        Cells that were NaN or infinite.
     """
     x_BRC = F.pad(x_BRC, (0, -x_BRC.shape[2] % columns_per_token))
     is_missing_BRC = ~x_BRC.isfinite()
@@ -178,7 +204,7 @@ def standardise(x_BRC: Tensor, train_size: int, columns_per_token: int) -> tuple
     varies_BC = (z_BRC[:, :train_size] != z_BRC[:, :1]).any(dim=1)
     num_varying_BT = varies_BC.unflatten(1, (-1, columns_per_token)).sum(dim=2).clamp(min=1)
     scale_BC = (columns_per_token / num_varying_BT).sqrt().repeat_interleave(columns_per_token, dim=1)
-    return z_BRC * scale_BC[:, None], scale_BC, is_missing_BRC
+    return StandardCells(z_BRC * scale_BC[:, None], scale_BC, is_missing_BRC, mean_B1C[:, 0], std_B1C[:, 0])
 
 
 def _orthogonal_codes(num_tokens: int, code_dim: int) -> Tensor:

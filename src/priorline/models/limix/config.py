@@ -37,8 +37,8 @@ class LimiXConfig(ModelConfig):
     """Query rows read the context by its first head's keys and values in every head."""
     columns_per_token: int = Field(default=2, ge=1)
     """Neighbouring columns that share a token."""
-    number_embedding: Literal["mlp", "rbf"] = "mlp"
-    """How a number becomes a vector: two layers, or radial basis functions of its leading digits."""
+    number_embedding: Literal["mlp", "rbf", "linear"] = "mlp"
+    """How a number becomes a vector: two layers, radial basis functions of its leading digits, or a linear map."""
     column_code: Literal["orthogonal", "learned_lowrank", "none"] = "orthogonal"
     """What tells columns apart: fixed orthogonal codes, learned codes (both times a learned map), or nothing."""
     max_tokens: int = Field(default=1024, ge=1)
@@ -67,7 +67,7 @@ class LimiXConfig(ModelConfig):
     @property
     def problem_types(self) -> tuple[str, ...]:
         """What the model predicts."""
-        return ("classification", "regression")
+        return ("classification", "regression", "imputation")
 
 
 def limix_16m() -> LimiXConfig:
@@ -106,7 +106,7 @@ def small() -> LimiXConfig:
 
 def smoke() -> LimiXConfig:
     """Return a size that learns something in minutes on two cores."""
-    return small().model_copy(update={"embed_dim": 32, "num_blocks": 3, "ff_dim": 64})
+    return small().model_copy(update={"embed_dim": 32, "num_blocks": 3, "num_heads": 2, "ff_dim": 64})
 
 
 PRESETS = {"limix-16m": limix_16m, "limix-2m": limix_2m, "small": small, "smoke": smoke}

@@ -6,14 +6,26 @@ Source: LimiX (arXiv 2509.03505).
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from priorline.models.limix.cell_embedding import CellEmbedding, ColumnCodes, LabelEmbedding, standardise
+from priorline.models.common.short_attention import attention
+from priorline.models.limix.cell_embedding import (
+    CellEmbedding,
+    ColumnCodes,
+    LabelEmbedding,
+    LinearCells,
+    standardise,
+)
 from priorline.models.limix.config import LimiXConfig
+
+_ATTENTION_GAIN = 1.5
+"""Deviation of fresh queries, keys and values. Attention that starts nearly even (0.7, Xavier) has learnt nothing of
+a table after 300 steps of the smoke size, from 1.5 on it has halved the error of values; 2.5 is slower again."""
 
 
 class LimiXOutput(NamedTuple):
@@ -24,9 +36,24 @@ class LimiXOutput(NamedTuple):
     values_BM: Tensor
     """Of query rows, on the scale of the context's values."""
     cells_BRC: Tensor
-    """Every cell, in standard deviations of its column from its mean (both of the context)."""
+    """Every cell as a number, on the scale of its column."""
+    center_BC: Tensor
+    """Zero of that scale: the mean of the column in the context."""
+    spread_BC: Tensor
+    """Unit of that scale: the standard deviation there; 0 for a column that does not vary."""
     category_logits_BRCK: Tensor | None
     """Every cell as one of its column's categories; None without that head."""
+
+    def widened(self, columns: int) -> "LimiXOutput":
+        """Return the same with zeros for columns up to ``columns``."""
+        more = columns - self.cells_BRC.shape[2]
+        logits = self.category_logits_BRCK
+        return self._replace(
+            cells_BRC=F.pad(self.cells_BRC, (0, more)),
+            center_BC=F.pad(self.center_BC, (0, more)),
+            spread_BC=F.pad(self.spread_BC, (0, more)),
+            category_logits_BRCK=None if logits is None else F.pad(logits, (0, 0, 0, more)),
+        )
 
 
 class Attention(nn.Module):
@@ -37,7 +64,7 @@ class Attention(nn.Module):
         self.num_heads = config.num_heads
         self.qkv = nn.Linear(config.embed_dim, 3 * config.embed_dim, bias=False)
         self.out = nn.Linear(config.embed_dim, config.embed_dim, bias=False)
-        nn.init.xavier_uniform_(self.qkv.weight)
+        nn.init.normal_(self.qkv.weight, std=_ATTENTION_GAIN * config.embed_dim**-0.5)
 
     def forward(self, x_BTE: Tensor) -> Tensor:
         """Return (B, T, E): all tokens read all tokens."""
@@ -58,7 +85,7 @@ class Attention(nn.Module):
         return x_BTE.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
     def _mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        mixed_BTE = F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+        mixed_BTE = attention(query, key, value).transpose(1, 2).flatten(2)
         out_BTE: Tensor = self.out(mixed_BTE)
         return out_BTE
 
@@ -142,8 +169,9 @@ class LimiX(nn.Module):
     def __init__(self, config: LimiXConfig) -> None:
         super().__init__()
         self.config = config
+        self.activation_recompute = False
         width = config.embed_dim
-        self.cells = CellEmbedding(config)
+        self.cells = LinearCells(config) if config.number_embedding == "linear" else CellEmbedding(config)
         self.labels = LabelEmbedding(config)
         self.column_codes = None if config.column_code == "none" else ColumnCodes(config)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_blocks))
@@ -156,7 +184,9 @@ class LimiX(nn.Module):
             _decoder(config, config.columns_per_token * config.max_categories) if config.max_categories else None
         )
 
-    def forward(self, x_BRC: Tensor, y_BN: Tensor, *, is_class: bool = True) -> LimiXOutput:
+    def forward(
+        self, x_BRC: Tensor, y_BN: Tensor, num_columns_B: Tensor | None = None, *, is_class: bool = True
+    ) -> LimiXOutput:
         """Return predictions for query rows and for every cell.
 
         Parameters
@@ -165,16 +195,37 @@ class LimiX(nn.Module):
             float32; missing cells are NaN.
         y_BN : Tensor
             Labels of the first N rows: class codes 0..K-1, or values on a scale near 1.
+        num_columns_B : Tensor, optional
+            Valid columns of each table; columns beyond are ignored, their predictions 0. None: all C.
         """
+        widths = [x_BRC.shape[2]] * len(x_BRC) if num_columns_B is None else num_columns_B.tolist()
+        if set(widths) == {x_BRC.shape[2]}:
+            return self._answer(x_BRC, y_BN, is_class)
+        # Tables of equal width share a pass: no padded column, no mask.
+        order: list[int] = []
+        found: list[LimiXOutput] = []
+        for width in sorted(set(widths)):
+            members = [place for place, other in enumerate(widths) if other == width]
+            answers = self._answer(x_BRC[members, :, :width], y_BN[members], is_class)
+            found.append(answers.widened(x_BRC.shape[2]))
+            order += members
+        places = sorted(range(len(order)), key=order.__getitem__)
+        parts: Any = (None if some[0] is None else torch.cat(some)[places] for some in zip(*found, strict=True))
+        return LimiXOutput(*parts)
+
+    def _answer(self, x_BRC: Tensor, y_BN: Tensor, is_class: bool) -> LimiXOutput:
         train_size, columns = y_BN.shape[1], x_BRC.shape[2]
-        z_BRC, scale_BC, is_missing_BRC = standardise(x_BRC, train_size, self.config.columns_per_token)
-        tokens_BRTE = self.cells(z_BRC, is_missing_BRC)
+        cells = standardise(x_BRC, train_size, self.config.columns_per_token)
+        tokens_BRTE = self.cells(cells.z_BRC, cells.is_missing_BRC)
         if self.column_codes is not None:
             tokens_BRTE = tokens_BRTE + self.column_codes(tokens_BRTE.shape[2])
         label_BRE = self.labels(y_BN, x_BRC.shape[1], is_class)
         tokens_BRTE = torch.cat((tokens_BRTE, label_BRE[:, :, None]), dim=2)
         for block in self.blocks:
-            tokens_BRTE = block(tokens_BRTE, train_size)
+            if self.activation_recompute and self.training:
+                tokens_BRTE = checkpoint(block, tokens_BRTE, train_size, use_reentrant=False)
+            else:
+                tokens_BRTE = block(tokens_BRTE, train_size)
         if self.config.pre_norm:
             tokens_BRTE = F.layer_norm(tokens_BRTE, tokens_BRTE.shape[-1:])
         query_BME, cells_BRTE = tokens_BRTE[:, train_size:, -1], tokens_BRTE[:, :, :-1]
@@ -185,7 +236,9 @@ class LimiX(nn.Module):
         return LimiXOutput(
             class_logits_BMK=self.class_decoder(query_BME),
             values_BM=self.value_decoder(query_BME)[..., 0],
-            cells_BRC=(self.cell_decoder(cells_BRTE).flatten(2) / scale_BC[:, None])[:, :, :columns],
+            cells_BRC=(self.cell_decoder(cells_BRTE).flatten(2) / cells.scale_BC[:, None])[:, :, :columns],
+            center_BC=cells.mean_BC[:, :columns],
+            spread_BC=cells.std_BC[:, :columns],
             category_logits_BRCK=categories,
         )
 
