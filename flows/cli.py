@@ -23,6 +23,7 @@ from priorline.cli import (
     parse_assignments,
     run_app,
 )
+from priorline.errors import InputError
 from tasks.settings import configure_environment, load_settings
 
 app = typer.Typer(
@@ -88,6 +89,59 @@ def predict_command(
     result = infer(str(context), target, str(query), str(out), str(weights) if weights else None, problem_type)
     shown = {**result, "notes": "; ".join(result["notes"]), "quarantined": quarantine_in_words(result)}
     emit(result, as_json, lambda console: console.print(key_value_table("Predicted", shown)))
+
+
+@app.command("impute")
+def impute_command(
+    table: Annotated[Path, typer.Option(help="Table with gaps: CSV or Parquet.")],
+    out: Annotated[Path, typer.Option(help="Table without gaps: CSV or Parquet by suffix.")] = Path("filled.csv"),
+    weights: Annotated[Path | None, typer.Option(help="Weights folder; default: the registry's champion.")] = None,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fill the missing cells of a table, numbers and categories; known cells stay as they are.
+
+    Example: priorline impute --table passengers.csv --out filled.csv
+    """
+    prepare(verbose)
+    from flows.infer import impute
+
+    result = impute(str(table), str(out), str(weights) if weights else None)
+    filled = "; ".join(f"{count} in {name}" for name, count in result["filled"].items()) or "none"
+    shown = {**result, "notes": "; ".join(result["notes"]), "filled": filled}
+    emit(result, as_json, lambda console: console.print(key_value_table("Filled", shown)))
+
+
+@app.command("generate")
+def generate_command(
+    table: Annotated[Path, typer.Option(help="Rows to learn from: CSV or Parquet.")],
+    rows: Annotated[int, typer.Option(min=1, help="How many new rows.")] = 100,
+    out: Annotated[Path, typer.Option(help="New rows: CSV or Parquet by suffix.")] = Path("new.csv"),
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="What each new row has there; may be repeated.")
+    ] = None,
+    temperature: Annotated[float, typer.Option(help="Below 1 more typical rows, above 1 more varied ones.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Fixes the rows.")] = 0,
+    weights: Annotated[Path | None, typer.Option(help="Weights folder; default: the registry's champion.")] = None,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draw new rows that look like a table's.
+
+    Example: priorline generate --table passengers.csv --rows 500 --where sex=female --out new.csv
+    """
+    conditions = {}
+    for item in where or []:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise InputError(f"--where {item!r} must be COLUMN=VALUE, for example --where sex=female")
+        conditions[name] = value
+    prepare(verbose)
+    from flows.infer import generate
+
+    result = generate(str(table), rows, str(out), str(weights) if weights else None, conditions, temperature, seed)
+    shown = {**result, "notes": "; ".join(result["notes"])}
+    emit(result, as_json, lambda console: console.print(key_value_table("Drawn", shown)))
 
 
 @app.command("import-checkpoint")

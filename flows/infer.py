@@ -4,7 +4,15 @@ from typing import Any
 
 from prefect import flow
 
-from tasks.inference import choose_problem_type, gate_tables, predict_rows, read_inputs, write_example
+from tasks.inference import (
+    choose_problem_type,
+    draw_rows,
+    fill_table,
+    gate_tables,
+    predict_rows,
+    read_inputs,
+    write_example,
+)
 from tasks.registry import fetch_champion
 from tasks.settings import load_settings
 
@@ -46,6 +54,62 @@ def infer(
     problem_type = problem_type or choose_problem_type(gated["contract"], weights)
     model = fetch_champion(problem_type, weights, str(settings.home))
     return predict_rows(gated, target, out, model, problem_type, settings.device)
+
+
+@flow(name="impute")
+def impute(table: str, out: str, weights: str | None = None) -> dict[str, Any]:
+    """Fill the missing cells of a table, of any type, from its own rows.
+
+    Parameters
+    ----------
+    table : str
+        CSV (any separator or encoding) or Parquet file.
+    out : str
+        The same table without gaps, CSV or Parquet by suffix; known cells are unchanged.
+    weights : str, optional
+        Folder of weights; None: the champion of ``priorline-imputer``.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read or written (exit code 2).
+    """
+    settings = load_settings()
+    model = fetch_champion("imputation", weights, str(settings.home))
+    return fill_table(table, out, model, settings.device)
+
+
+@flow(name="generate")
+def generate(
+    table: str,
+    rows: int,
+    out: str,
+    weights: str | None = None,
+    conditions: dict[str, str] | None = None,
+    temperature: float = 1.0,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Draw new rows that look like those of a table.
+
+    Parameters
+    ----------
+    table, out : str
+        CSV or Parquet files.
+    weights : str, optional
+        Folder of weights; None: the champion of ``priorline-imputer``.
+    conditions : dict, optional
+        Column to the value that each new row has there.
+    temperature : float
+        Below 1 rows are more typical, above 1 more varied.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read or written, or a condition names no column (exit code 2).
+    """
+    settings = load_settings()
+    model = fetch_champion("imputation", weights, str(settings.home))
+    return draw_rows(table, rows, out, conditions or {}, temperature, seed, model, settings.device)
 
 
 @flow(name="infer-example")

@@ -31,6 +31,8 @@ class InContextModel(PythonModel):
     ) -> pd.DataFrame:
         """Return ``row`` (position in the input), ``prediction``, ``probability_<class>``...
 
+        An imputer returns the table itself with its missing cells filled, and needs no target.
+
         Parameters
         ----------
         model_input : DataFrame
@@ -45,6 +47,10 @@ class InContextModel(PythonModel):
         """
         if not isinstance(model_input, pd.DataFrame):
             raise InputError(f"the input must be a table with named columns, got {type(model_input).__name__}")
+        device = api.resolve_device(os.environ.get("PRIORLINE_DEVICE") or "auto")
+        if self._problem_type == "imputation":
+            imputer = api.load_predictor(self._weights, self._problem_type, device=device)
+            return imputer.fit(model_input).transform(model_input)
         target = (params or {}).get("target", DEFAULT_TARGET)
         if list(model_input.columns).count(target) != 1:
             known = ", ".join(map(str, model_input.columns))
@@ -59,7 +65,6 @@ class InContextModel(PythonModel):
         labels = frame.loc[~empty, target].infer_objects()
         if pd.api.types.is_float_dtype(labels) and (labels % 1 == 0).all():
             labels = labels.astype("int64")  # whole numbers became floats only because some rows are empty
-        device = api.resolve_device(os.environ.get("PRIORLINE_DEVICE") or "auto")
         predictor = api.load_predictor(self._weights, self._problem_type, device=device)
         predictor.fit(frame[~empty].drop(columns=target), labels.to_numpy())
         return api.prediction_table(predictor, frame[empty].drop(columns=target), frame.index[empty])

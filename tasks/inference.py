@@ -107,6 +107,74 @@ def predict_rows(
 
 
 @task
+def fill_table(table: str, out: str, model: dict[str, Any], device: str) -> dict[str, Any]:
+    """Fill the missing cells of ``table`` from its own rows and write ``out`` in one move.
+
+    ``model`` is what `tasks.registry.fetch_champion` returned. Known cells stay as they are.
+    """
+    frame = _read_one(table, out)
+    imputer = api.load_predictor(Path(model["weights"]), "imputation", device=api.resolve_device(device))
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always", UserWarning)
+        filled = imputer.fit(frame).transform(frame)
+    write_table(filled, Path(out))
+    missing = frame.isna().sum()
+    return {
+        "out": out,
+        "rows": len(frame),
+        "filled": {str(name): int(count) for name, count in missing.items() if count},
+        "still_empty": int(filled.isna().sum().sum()),
+        "notes": _notes(frame, noted),
+        **_model_facts(model),
+    }
+
+
+@task
+def draw_rows(
+    table: str,
+    rows: int,
+    out: str,
+    conditions: dict[str, str],
+    temperature: float,
+    seed: int,
+    model: dict[str, Any],
+    device: str,
+) -> dict[str, Any]:
+    """Draw new rows like those of ``table`` and write ``out`` in one move.
+
+    ``conditions``: column to the text of the value that each row has there.
+    """
+    frame = _read_one(table, out)
+    generator = api.load_predictor(
+        Path(model["weights"]), "generation", device=api.resolve_device(device), random_state=seed
+    )
+    given = api.typed_conditions(frame, conditions)
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always", UserWarning)
+        drawn = generator.fit(frame).sample(rows, conditions=given, temperature=temperature)
+    write_table(drawn, Path(out))
+    return {"out": out, "rows": len(drawn), "notes": _notes(frame, noted), **_model_facts(model)}
+
+
+def _read_one(table: str, out: str) -> pd.DataFrame:
+    place = Path(out)
+    if place.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"--out {out!r} must end in .csv or .parquet")
+    if place.resolve() == Path(table).resolve():
+        raise InputError(f"--out {out!r} would overwrite the input; name another file")
+    return read_table(Path(table))
+
+
+def _notes(frame: pd.DataFrame, noted: list[warnings.WarningMessage]) -> list[str]:
+    said = [str(item.message) for item in noted if issubclass(item.category, UserWarning)]
+    return list(dict.fromkeys([*frame.attrs.get("notes", []), *said]))
+
+
+def _model_facts(model: dict[str, Any]) -> dict[str, Any]:
+    return {"model": model["name"], "model_version": model["version"], "weights_hash": model["weights_hash"]}
+
+
+@task
 def write_example(name: str, outputs_dir: str) -> dict[str, str]:
     """Write the context and query files of a bundled real table and return their paths."""
     context, query, target = load_example(name)

@@ -27,6 +27,7 @@ from priorline.evaluation.config import EvaluationConfig
 from priorline.evaluation.runner import evaluate as run_evaluation
 from priorline.importing import describe_source as describe_source
 from priorline.importing import import_checkpoint as import_checkpoint
+from priorline.inference.cell_table import typed_conditions as typed_conditions
 from priorline.inference.explanations import draw_column_map, map_columns
 from priorline.inference.predictor import load_estimator
 from priorline.models import MODELS

@@ -217,13 +217,13 @@ def evaluate_command(
     from priorline.configs import get_config
     from priorline.evaluation.report import leaderboard, print_leaderboard, write_report
 
-    run = get_config(*chosen_config(config, assignments, params))
     contenders = {}
     for item in weights:
         name, equals, path = item.partition("=")
         if not equals:
             raise InputError(f"contender {item!r} must be NAME=DIR, for example mine=outputs/weights")
         contenders[name] = Path(path)
+    run = get_config(*chosen_config(config, assignments, params))
     with progress_bar() as bar:
         row = bar.add_task("evaluate", total=None)
         rows = api.evaluate(

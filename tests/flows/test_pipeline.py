@@ -51,10 +51,18 @@ def first(chain):
 
 
 def test_first_run_registers_or_says_why_not_and_predicts(first, project):
-    judged = first["judged"][0]
+    assert [model["config"] for model in first["trained"]] == ["tabicl-smoke", "limix-smoke"]
+    judged = {outcome["problem_type"]: outcome for outcome in first["judged"]}
+    assert list(judged) == ["classification", "regression", "imputation"]
+    for problem_type, baseline in (("regression", "mean"), ("imputation", "missforest")):
+        rows = pd.read_parquet(judged[problem_type]["evaluation"]["rows"])
+        assert {"limix-smoke", baseline} <= set(rows["contender"])
+        assert not rows["error"].any()
+        assert judged[problem_type]["decision"]["reason"]
+    judged = judged["classification"]
     assert Path(judged["evaluation"]["report"]).exists()
     rows = pd.read_parquet(judged["evaluation"]["rows"])
-    assert {"tabicl-smoke", "xgboost", "random_forest", "linear", "majority"} <= set(rows["contender"])
+    assert {"tabicl-smoke", "limix-smoke", "xgboost", "random_forest", "linear", "majority"} <= set(rows["contender"])
     assert judged["decision"]["reason"]
     assert first["trained"][0]["data_md5"].endswith(".dir")
 
@@ -69,7 +77,7 @@ def test_git_sees_only_data_dvc_changed_and_dvc_is_clean(first, project, run_git
 
 def test_an_unchanged_second_run_reuses_all(first, chain):
     second = chain()
-    assert [model["reused"] for model in second["trained"]] == [True]
+    assert [model["reused"] for model in second["trained"]] == [True, True]
     assert second["trained"][0]["weights_hash"] == first["trained"][0]["weights_hash"]
     assert second["trained"][0]["mlflow_run_id"] == first["trained"][0]["mlflow_run_id"]
     assert second["judged"][0]["evaluation"]["reused"] is True
@@ -89,8 +97,8 @@ def test_lineage_leads_back_to_data_code_config_run_and_evaluation(first):
     lineage = show("classifier")
     assert "champion" in lineage["aliases"]
     tags = lineage["versions"][-1]["lineage"]
-    assert tags["dvc.data_md5"] == first["trained"][0]["data_md5"]
-    assert tags["priorline.config"] == "tabicl-smoke"
+    trained = {model["config"]: model for model in first["trained"]}[tags["priorline.config"]]
+    assert tags["dvc.data_md5"] == trained["data_md5"]
     assert tags["priorline.evaluation_rows"].startswith("runs:/")
     assert len(tags["git.commit"]) == 40
     assert tags["prefect.flow_run_id"]

@@ -37,6 +37,6 @@ def test_a_cpu_needs_no_lock():
 
 
 def test_a_chain_is_checked_before_anything_runs():
-    assert describe_chain("smoke", {}) == ["tabicl-smoke"]
+    assert describe_chain("smoke", {}) == ["tabicl-smoke", "limix-smoke"]
     with pytest.raises(ValueError, match="did you mean"):
         describe_chain("smoke", {"training.max_step": 3})

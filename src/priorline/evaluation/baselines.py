@@ -10,13 +10,14 @@ from typing import Any
 
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401 - makes IterativeImputer importable
+from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
+from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 from xgboost import XGBClassifier, XGBRegressor
 
-from priorline.evaluation.raw_tables import Columns, TableClassifier, TableRegressor, by_kind, one_hot
+from priorline.evaluation.raw_tables import Columns, TableClassifier, TableImputer, TableRegressor, by_kind, one_hot
 
 TREES: dict[str, Any] = {
     "n_estimators": 200,
@@ -87,6 +88,33 @@ def mean(seed: int) -> TableRegressor:
     return TableRegressor(lambda numbers, texts: DummyRegressor(strategy="mean"))
 
 
+def mean_cells(seed: int) -> TableImputer:
+    """Return the mean of a column's numbers, the most frequent of its texts: what knowing nothing achieves."""
+    return TableImputer(lambda: SimpleImputer(keep_empty_features=True))
+
+
+def nearest_rows(seed: int) -> TableImputer:
+    """Return the mean over the five training rows that are closest in the cells that both have."""
+    return TableImputer(lambda: KNNImputer(n_neighbors=5, keep_empty_features=True))
+
+
+def iterative(seed: int) -> TableImputer:
+    """Return columns predicted from all others by Bayesian ridge regression, in ten rounds at most."""
+    return TableImputer(lambda: _rounds(BayesianRidge(), 10, seed))
+
+
+def iterative_forest(seed: int) -> TableImputer:
+    """Return columns predicted from all others by random forests, in the manner of MissForest."""
+    forest = RandomForestRegressor(n_estimators=20, min_samples_leaf=3, max_features=0.5, n_jobs=1, random_state=seed)
+    return TableImputer(lambda: _rounds(forest, 3, seed))
+
+
+def _rounds(model: Any, rounds: int, seed: int) -> IterativeImputer:
+    return IterativeImputer(
+        model, max_iter=rounds, n_nearest_features=20, keep_empty_features=True, random_state=seed, verbose=0
+    )
+
+
 def _with_trees(trees: Any) -> Callable[[Columns, Columns], Pipeline]:
     return lambda numbers, texts: make_pipeline(by_kind(numbers, texts, "passthrough", one_hot()), trees)
 
@@ -150,6 +178,28 @@ BASELINES: dict[str, dict[str, Baseline]] = {
             name="mean",
             settings="mean of the training targets",
             build=mean,
+        ),
+    ),
+    "imputation": _named(
+        Baseline(
+            name="missforest",
+            settings="scikit-learn IterativeImputer with random forests (20 trees, 3 rounds, 20 columns); text one-hot",
+            build=iterative_forest,
+        ),
+        Baseline(
+            name="iterative",
+            settings="scikit-learn IterativeImputer, Bayesian ridge, 10 rounds, 20 columns; text one-hot",
+            build=iterative,
+        ),
+        Baseline(
+            name="nearest_rows",
+            settings="scikit-learn KNNImputer, 5 rows; numbers scaled, text one-hot",
+            build=nearest_rows,
+        ),
+        Baseline(
+            name="mean",
+            settings="mean of a column's numbers, most frequent of its texts",
+            build=mean_cells,
         ),
     ),
 }

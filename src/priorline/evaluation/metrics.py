@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
+from priorline.evaluation import imputation
 from priorline.evaluation import regression_scores as regression
 
 MIN_PROB = 1e-7
@@ -25,7 +26,8 @@ class Metric:
     """Name in reports."""
     function: Callable[[np.ndarray, np.ndarray], float]
     """Classification: class codes (M,) and probabilities (M, K). Regression: numbers (M,) and
-    predictions (M, P) as in `priorline.evaluation.regression_scores`."""
+    predictions (M, P) as in `priorline.evaluation.regression_scores`. Imputation: hidden cells (H, 4)
+    and fillings (H,) as in `priorline.evaluation.imputation`."""
     higher_is_better: bool
     low: float
     """Smallest possible value."""
@@ -165,6 +167,24 @@ METRICS: dict[str, dict[str, Metric]] = {
                 note="A contender without quantiles stands for an interval of width zero: its CRPS is its MAE, "
                 "its coverage gap 0.8.",
             ),
+        )
+    },
+    "imputation": {
+        metric.name: metric
+        for metric in (
+            Metric(
+                name="imputation_error" if pattern is None else f"error_{pattern}",
+                title="Imputation error" if pattern is None else f"Error {pattern.replace('_', ' ').upper()} %",
+                function=imputation.imputation_error(pattern),
+                higher_is_better=False,
+                low=0.0,
+                high=imputation.WORST_ERROR,
+                note=""
+                if pattern
+                else "Mean over columns of the error in standard deviations (numbers), or of the share of wrong cells "
+                "(text).",
+            )
+            for pattern in (None, *imputation.PATTERNS)
         )
     },
 }

@@ -24,6 +24,7 @@ class Defaults:
 DEFAULTS = {
     "classification": Defaults(suite="classification", smoke_suite="classification-smoke", floor="majority"),
     "regression": Defaults(suite="regression", smoke_suite="regression-smoke", floor="mean"),
+    "imputation": Defaults(suite="imputation", smoke_suite="imputation-smoke", floor="mean"),
 }
 """Problem type to what stands in for None in a configuration."""
 

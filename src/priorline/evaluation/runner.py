@@ -14,7 +14,7 @@ from priorline.errors import CheckpointError, InputError, PriorlineError
 from priorline.evaluation.baselines import BASELINES
 from priorline.evaluation.config import EvaluationConfig
 from priorline.evaluation.metrics import METRICS
-from priorline.evaluation.predictions import PREDICT
+from priorline.evaluation.predictions import FITS_PER_PATTERN, PREDICT
 from priorline.evaluation.problem_types import baseline_names, suite_name
 from priorline.evaluation.suites import Split, Suite, load_suite, splits
 from priorline.inference.predictor import load_estimator as load_from_weights
@@ -124,7 +124,8 @@ def judge(build: BuildEstimator, split: Split, problem_type: str) -> list[dict[s
     values = dict.fromkeys(METRICS[problem_type], float("nan"))
     cpu_start, start = time.process_time(), time.perf_counter()
     try:
-        estimator.fit(split.X_train, split.y_train)
+        if problem_type not in FITS_PER_PATTERN:
+            estimator.fit(split.X_train, split.y_train)
         fitted = time.perf_counter()
         truth, prediction = PREDICT[problem_type](estimator, split)
         measured |= {
@@ -132,7 +133,7 @@ def judge(build: BuildEstimator, split: Split, problem_type: str) -> list[dict[s
             "predict_s": time.perf_counter() - fitted,
             "cpu_s": time.process_time() - cpu_start,
         }
-        if split.classes:
+        if split.classes and problem_type == "classification":
             measured["mean_confidence"] = float(prediction.max(axis=1).mean())
         values = {name: metric.function(truth, prediction) for name, metric in METRICS[problem_type].items()}
     except CheckpointError:

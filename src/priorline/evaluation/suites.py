@@ -14,6 +14,8 @@ from priorline.errors import InputError
 from priorline.evaluation.config import EvaluationConfig
 from priorline.evaluation.tables import (
     CLASSIFICATION,
+    IMPUTATION,
+    IMPUTATION_SMOKE,
     MIN_CLASS_ROWS,
     REGRESSION,
     REGRESSION_SMOKE,
@@ -52,6 +54,16 @@ SUITES = {
             name="regression-smoke",
             problem_type="regression",
             tables=tuple(TABLES[name] for name in REGRESSION_SMOKE),
+        ),
+        SuiteSpec(
+            name="imputation",
+            problem_type="imputation",
+            tables=tuple(TABLES[name] for name in IMPUTATION),
+        ),
+        SuiteSpec(
+            name="imputation-smoke",
+            problem_type="imputation",
+            tables=tuple(TABLES[name] for name in IMPUTATION_SMOKE),
         ),
     )
 }

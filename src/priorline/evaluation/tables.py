@@ -200,3 +200,28 @@ SMOKE = ("breast_cancer", "wine", "penguins", "biopsy", "pima_missing", "titanic
 
 REGRESSION_SMOKE = ("diabetes", "hsb2_math", "auto_mpg", "hitters_salary", "car_prices", "concrete", "sacramento")
 """Seven small tables: 200 to 1,030 rows, categories in three of them."""
+
+IMPUTATION_SMOKE = ("wine", "penguins", "titanic", "auto_mpg", "concrete")
+"""Five small tables whose features are filled: numbers alone, and with text."""
+
+IMPUTATION = (
+    *IMPUTATION_SMOKE,
+    "breast_cancer",
+    "olive_area",
+    "glass_type",
+    "biopsy",
+    "pima_missing",
+    "credit_data",
+    "heart_monica",
+    "hmda_deny",
+    "fishing_mode",
+    "hawks",
+    "pbc_stage",
+    "diabetes",
+    "sacramento",
+    "hsb2_math",
+    "hitters_salary",
+    "saratoga_houses",
+    "computers_price",
+)
+"""Tables whose features are filled; their targets are left out."""

@@ -7,11 +7,17 @@ from sklearn.base import BaseEstimator
 
 from priorline.errors import InputError
 from priorline.inference.estimators import TabICLClassifier, TabICLRegressor
+from priorline.inference.filling import LimiXGenerator, LimiXImputer
+from priorline.inference.limix_estimators import LimiXClassifier, LimiXRegressor
 from priorline.inference.weights_cache import weights_purpose
 
 ESTIMATORS: dict[tuple[str, str], type[BaseEstimator]] = {
     ("tabicl", "classification"): TabICLClassifier,
     ("tabicl", "regression"): TabICLRegressor,
+    ("limix", "classification"): LimiXClassifier,
+    ("limix", "regression"): LimiXRegressor,
+    ("limix", "imputation"): LimiXImputer,
+    ("limix", "generation"): LimiXGenerator,
 }
 
 
@@ -21,7 +27,7 @@ def load_estimator(weights: str | Path, problem_type: str, **params: Any) -> Any
     Parameters
     ----------
     problem_type : str
-        ``classification`` or ``regression``.
+        ``classification``, ``regression``, ``imputation`` or ``generation``.
     **params
         Parameters of the estimator; an unknown one raises `InputError`.
 
@@ -33,7 +39,9 @@ def load_estimator(weights: str | Path, problem_type: str, **params: Any) -> Any
         If the folder is missing or corrupt.
     """
     kind, problem_types = weights_purpose(weights)
-    if problem_type not in problem_types or (kind, problem_type) not in ESTIMATORS:
+    # Drawing rows takes of the weights what filling cells does.
+    needed = "imputation" if problem_type == "generation" else problem_type
+    if needed not in problem_types or (kind, problem_type) not in ESTIMATORS:
         raise InputError(f"{kind} weights in {weights} serve {', '.join(problem_types)}, not {problem_type!r}")
     estimator_class = ESTIMATORS[kind, problem_type]
     known = estimator_class().get_params()

@@ -95,7 +95,7 @@ def with_unique_names(x: Any) -> Any:
 
 
 class TableEncoder:
-    """Turns a table into a float64 matrix without missing values, fitted on train rows.
+    """Turns a table into a float64 matrix, fitted on train rows.
 
     Numbers stay numbers and booleans become 0 and 1, missing and infinite ones the train mean;
     dates become days since 1970, day of the year, day of the week and hour; durations seconds;
@@ -105,10 +105,13 @@ class TableEncoder:
     ----------
     categorical_features : sequence of str or int, optional
         Names or positions of columns to read as categories, whatever their type.
+    keep_missing : bool
+        Leave missing, infinite and unseen cells NaN.
     """
 
-    def __init__(self, categorical_features: Sequence[str | int] | None = None) -> None:
+    def __init__(self, categorical_features: Sequence[str | int] | None = None, *, keep_missing: bool = False) -> None:
         self._categorical_features = categorical_features
+        self._keep_missing = keep_missing
         self.columns: list[EncodedColumn] = []
 
     def names(self, frame: pd.DataFrame) -> list[str]:
@@ -133,7 +136,7 @@ class TableEncoder:
                 texts.append(f"{label} ({series.nunique()} distinct)")
             column, numbers = _fit_column(series, label, kind, warner)
             self.columns.append(column)
-            parts.append(_finish(column, numbers))
+            parts.append(_finish(column, numbers, self._keep_missing))
         warner.warn()
         if texts:
             warnings.warn(
@@ -149,7 +152,8 @@ class TableEncoder:
         parts = []
         for place, column in enumerate(self.columns):
             if column.is_kept.any():
-                parts.append(_finish(column, _read(_column(frame, place), column, warner)))
+                numbers = _read(_column(frame, place), column, warner)
+                parts.append(_finish(column, numbers, self._keep_missing))
         warner.warn()
         return _stack(parts, len(frame))
 
@@ -265,7 +269,9 @@ def _read_datetimes(series: pd.Series, column: EncodedColumn, warner: _CellWarne
     return np.where(missing[:, None], np.nan, parts)
 
 
-def _finish(column: EncodedColumn, numbers: np.ndarray) -> np.ndarray:
+def _finish(column: EncodedColumn, numbers: np.ndarray, keep_missing: bool = False) -> np.ndarray:
+    if keep_missing:
+        return numbers[:, column.is_kept]
     fill = np.array([MISSING_CODE]) if column.kind == "categorical" else column.fill
     return np.where(np.isnan(numbers), fill, numbers)[:, column.is_kept]
 
