@@ -61,9 +61,11 @@ CASES = (
         rounds=1,
         peer=False,
     ),
+    Case(name="limix", script="bench_limix.py", arguments="limix-16m", peer=False),
+    Case(name="limix", script="bench_limix.py", arguments="limix-2m", peer=False),
     Case(name="gate", script="bench_gate.py", rounds=1, peer=False),
 )
-DEFAULT = ("prior", "step", "predict", "predict-large", "gate")
+DEFAULT = ("prior", "step", "predict", "predict-large", "limix", "gate")
 """Forty minutes; `predict-huge` takes half an hour more."""
 
 

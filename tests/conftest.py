@@ -42,7 +42,7 @@ DEBUG = {
     "evaluation.max_test_rows": 60,
     "evaluation.num_members": 2,
 }
-"""Overrides of the chain ``smoke``; its TabICL learns enough to beat the majority in half a minute; every stage runs."""
+"""Overrides of the chain ``smoke``: every stage runs, and TabICL learns in half a minute to beat the majority."""
 
 
 @pytest.fixture(scope="session")

@@ -68,8 +68,8 @@ class CellReader:
             return torch.cat(parts, dim=-1)
 
         labels_N = np.zeros(len(z_NC), dtype=np.int64)
-        found = self.reader.ask(z_NC[:, order], labels_N, z_MC[:, order], is_class=True, pick=pick).double().numpy()
-        found = found[:, np.argsort(order)]
+        answers = self.reader.ask(z_NC[:, order], labels_N, z_MC[:, order], is_class=True, wants_cells=True, pick=pick)
+        found = answers.double().numpy()[:, np.argsort(order)]
         return found[..., 0], (found[..., 1:] if found.shape[-1] > 1 else None)
 
 

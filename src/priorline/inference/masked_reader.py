@@ -43,6 +43,7 @@ class MaskedReader:
         x_MC: np.ndarray,
         *,
         is_class: bool,
+        wants_cells: bool = False,
         pick: Callable[[Any, int], Tensor],
     ) -> Tensor:
         """Return ``pick(output, N)`` for all query rows, whose dimension 0 are query rows; on the CPU.
@@ -54,7 +55,9 @@ class MaskedReader:
         with torch.no_grad():
             for start in range(0, len(x_MC), step := self._rows_at_once(*x_NC.shape)):
                 x_BRC = torch.cat((context_NC, self._tensor(x_MC[start : start + step])))[None]
-                pieces.append(pick(self.model(x_BRC, y_BN, is_class=is_class), len(x_NC)).cpu())
+                pieces.append(
+                    pick(self.model(x_BRC, y_BN, is_class=is_class, wants_cells=wants_cells), len(x_NC)).cpu()
+                )
         return torch.cat(pieces)
 
     def class_scores(

@@ -65,7 +65,8 @@ def masked_modelling(model: nn.Module, batch: Batch) -> LossTerms:
     is_class = not (is_labelled and batch.y_BR.is_floating_point())
     visible_BRC = torch.cat((batch.x_BRC[:, :train], x_BMC.masked_fill(is_hidden_BMC, torch.nan)), dim=1)
     y_BN = batch.y_BR[:, :train] if is_labelled else torch.zeros_like(batch.y_BR[:, :train], dtype=torch.int64)
-    found = model(visible_BRC, y_BN, batch.num_columns_B, is_class=is_class)
+    wants_cells = bool(is_hidden_BMC.any())
+    found = model(visible_BRC, y_BN, batch.num_columns_B, is_class=is_class, wants_cells=wants_cells)
 
     terms: dict[str, Tensor] = {}
     metrics: dict[str, Tensor] = {}
@@ -90,7 +91,7 @@ def masked_modelling(model: nn.Module, batch: Batch) -> LossTerms:
         terms["cell_loss"] = F.mse_loss(found.cells_BRC[:, train:][chosen_BMC].float(), wanted_H)
     # All terms weigh the same (the authors' weights are not published): cells at half of that learn in twice the
     # steps. The zero lets a part of the model train alone, also on a batch that does not ask it.
-    nothing = 0.0 * (found.class_logits_BMK.sum() + found.values_BM.sum() + found.cells_BRC.sum())
+    nothing = 0.0 * (found.class_logits_BMK.sum() + found.values_BM.sum())
     loss = nothing + sum(terms.values())
     return LossTerms(loss=loss, metrics=metrics | {name: term.detach() for name, term in terms.items()})
 

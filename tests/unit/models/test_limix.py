@@ -8,6 +8,7 @@ import torch
 
 from priorline.config_io import build
 from priorline.errors import CheckpointError, ConfigError
+from priorline.models.limix import block
 from priorline.models.limix.adapter import read_official
 from priorline.models.limix.cell_embedding import RbfNumber
 from priorline.models.limix.config import PRESETS, LimiXConfig
@@ -94,6 +95,24 @@ def test_any_number_of_columns_fills_tokens_of_any_size(columns_per_token, colum
     assert found.cells_BRC.shape == x_BRC.shape
     assert found.category_logits_BRCK.shape == (*x_BRC.shape, 4)
     assert all(part.isfinite().all() for part in found)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_labels_alone_cost_less_and_are_the_same(variant):
+    model, (x_BRC, y_BN) = tiny(**VARIANTS[variant]), table()
+    whole, alone = answers(model, x_BRC, y_BN), answers(model, x_BRC, y_BN, wants_cells=False)
+    assert alone.cells_BRC is alone.category_logits_BRCK is None
+    torch.testing.assert_close(alone.class_logits_BMK, whole.class_logits_BMK)
+    torch.testing.assert_close(alone.values_BM, whole.values_BM)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_pieces_in_inference_give_the_results_of_one_pass(variant, monkeypatch):
+    model, (x_BRC, y_BN) = tiny(**VARIANTS[variant]), table()
+    whole = answers(model, x_BRC, y_BN)
+    monkeypatch.setattr(block, "_CACHE_FLOATS", 7 * 6 * 48)
+    for one, other in zip(whole, answers(model, x_BRC, y_BN), strict=True):
+        assert one is other is None or torch.allclose(one, other, atol=1e-5)
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])

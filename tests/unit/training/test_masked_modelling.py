@@ -88,9 +88,9 @@ def test_hidden_labels_and_cells_do_not_reach_the_model(model, monkeypatch):
     batch, seen = tables(), []
     real = model.forward
 
-    def spy(x_BRC, y_BN, num_columns_B, *, is_class):
+    def spy(x_BRC, y_BN, num_columns_B, **options):
         seen.append((x_BRC.clone(), y_BN.clone()))
-        return real(x_BRC, y_BN, num_columns_B, is_class=is_class)
+        return real(x_BRC, y_BN, num_columns_B, **options)
 
     monkeypatch.setattr(model, "forward", spy)
     monkeypatch.setattr(objectives, "LABELS_ONLY_SHARE", 0.0)
@@ -112,9 +112,7 @@ def test_unlabelled_batches_show_no_label(model, monkeypatch):
     monkeypatch.setattr(objectives, "UNLABELLED_SHARE", 1.0)
     seen = []
     real = model.forward
-    monkeypatch.setattr(
-        model, "forward", lambda x, y, n, *, is_class: (seen.append(y), real(x, y, n, is_class=is_class))[1]
-    )
+    monkeypatch.setattr(model, "forward", lambda x, y, n, **options: (seen.append(y), real(x, y, n, **options))[1])
     terms = masked_modelling(model, tables(is_class=False))
     assert (seen[0] == 0).all()
     assert not {"class_loss", "value_loss"} & set(terms.metrics)
