@@ -18,6 +18,7 @@ from priorline.cli import (
     ParamsFile,
     chosen_config,
     emit,
+    explain_app,
     key_value_table,
     library,
     parse_assignments,
@@ -142,6 +143,37 @@ def generate_command(
     result = generate(str(table), rows, str(out), str(weights) if weights else None, conditions, temperature, seed)
     shown = {**result, "notes": "; ".join(result["notes"])}
     emit(result, as_json, lambda console: console.print(key_value_table("Drawn", shown)))
+
+
+@explain_app.callback(invoke_without_command=True)
+def explain_command(
+    ctx: typer.Context,
+    context: Annotated[Path | None, typer.Option(help="Labelled rows: CSV or Parquet.")] = None,
+    target: Annotated[str | None, typer.Option(help="Column that is predicted.")] = None,
+    query: Annotated[Path | None, typer.Option(help="Rows to predict.")] = None,
+    row: Annotated[int, typer.Option(min=0, help="Which row of the query to explain, from 0.")] = 0,
+    out: Annotated[Path, typer.Option(help="One HTML page.")] = Path("why.html"),
+    weights: Annotated[Path | None, typer.Option(help="LimiX weights; default: the registry's imputer.")] = None,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+) -> None:
+    """Why a row is predicted so: columns and context rows that count, and how far to believe it.
+
+    Example: priorline explain --context train.csv --target Survived --query test.csv --row 3 --out why.html
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if context is None or target is None or query is None:
+        raise InputError("explain needs --context, --target and --query; see `priorline explain --help`")
+    prepare(verbose)
+    from flows.infer import explain
+
+    result = explain(str(context), target, str(query), row, str(out), str(weights) if weights else None)
+    columns = ", ".join(f"{name} {share:.2f}" for name, share in list(result["columns"].items())[:5])
+    judged = result["faithfulness"]
+    believed = f"{judged['metric']} {judged['score']}, without the top column {judged['without_top']}"
+    shown = {**result, "columns": columns, "faithfulness": believed}
+    emit(result, as_json, lambda console: console.print(key_value_table("Explained", shown)))
 
 
 @app.command("import-checkpoint")

@@ -12,6 +12,7 @@ from tasks.inference import (
     predict_rows,
     read_inputs,
     write_example,
+    write_reasons,
 )
 from tasks.registry import fetch_champion
 from tasks.settings import load_settings
@@ -110,6 +111,27 @@ def generate(
     settings = load_settings()
     model = fetch_champion("imputation", weights, str(settings.home))
     return draw_rows(table, rows, out, conditions or {}, temperature, seed, model, settings.device)
+
+
+@flow(name="explain")
+def explain(context: str, target: str, query: str, row: int, out: str, weights: str | None = None) -> dict[str, Any]:
+    """Explain the prediction of ``target`` for one row of ``query`` in a self-contained HTML page.
+
+    Parameters
+    ----------
+    row : int
+        0-based position in the query file.
+    weights : str, optional
+        Folder of a LimiX's weights; None: the champion of ``priorline-imputer``.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read or written, or there is no such column or row (exit code 2).
+    """
+    settings = load_settings()
+    model = fetch_champion("imputation", weights, str(settings.home))
+    return write_reasons(context, target, query, row, out, model, settings.device)
 
 
 @flow(name="infer-example")

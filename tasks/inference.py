@@ -11,6 +11,7 @@ from prefect.context import TaskRunContext
 
 from priorline import api
 from priorline.datasets.contracts import DataContract, coerce_frame, profile_contract, save_contract
+from priorline.datasets.files import write_bytes
 from priorline.datasets.tabular import read_table, write_table
 from priorline.errors import GateRejected, InputError
 from priorline.evaluation.suites import load_example
@@ -154,6 +155,26 @@ def draw_rows(
         drawn = generator.fit(frame).sample(rows, conditions=given, temperature=temperature)
     write_table(drawn, Path(out))
     return {"out": out, "rows": len(drawn), "notes": _notes(frame, noted), **_model_facts(model)}
+
+
+@task
+def write_reasons(
+    context: str, target: str, query: str, row: int, out: str, model: dict[str, Any], device: str
+) -> dict[str, Any]:
+    """Write a page that explains the prediction for one row, in one move, and return its facts."""
+    place = Path(out)
+    if place.suffix.lower() != ".html":
+        raise InputError(f"--out {out!r} must end in .html")
+    page, facts = api.explain_row(
+        read_table(Path(context)),
+        target,
+        read_table(Path(query)),
+        row,
+        Path(model["weights"]),
+        device=api.resolve_device(device),
+    )
+    write_bytes(place, page.encode())
+    return {"out": out, **facts, **_model_facts(model)}
 
 
 def _read_one(table: str, out: str) -> pd.DataFrame:

@@ -30,6 +30,7 @@ from priorline.importing import import_checkpoint as import_checkpoint
 from priorline.inference.cell_table import typed_conditions as typed_conditions
 from priorline.inference.explanations import draw_column_map, map_columns
 from priorline.inference.predictor import load_estimator
+from priorline.inference.why import explain_prediction
 from priorline.models import MODELS
 from priorline.priors import build_prior
 from priorline.priors.shards import read_batches, read_manifest, verify_shards, write_shards
@@ -346,6 +347,19 @@ def explain_columns(
         "numbers": str(out / "columns.csv"),
         "figure": str(out / "columns.png"),
     }
+
+
+def explain_row(
+    context: pd.DataFrame, target: str, query: pd.DataFrame, row: int, weights: Path, *, device: str = "cpu"
+) -> tuple[str, dict[str, Any]]:
+    """Return an HTML page that explains the prediction for ``row`` of ``query``, and its facts as JSON-ready values.
+
+    Raises
+    ------
+    InputError
+        If a table cannot be used, there is no such row, or the weights' kind of model gives no reasons.
+    """
+    return explain_prediction(context, target, query, row, weights, predict=prediction_table, device=device)
 
 
 def problem_types(config: RunConfig) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ config_app = typer.Typer(no_args_is_help=True, help="Look at named configuration
 priors_app = typer.Typer(no_args_is_help=True, help="Generate synthetic data.")
 library.add_typer(config_app, name="config")
 library.add_typer(priors_app, name="priors")
-explain_app = typer.Typer(no_args_is_help=True, help="Look inside a model.")
+explain_app = typer.Typer(no_args_is_help=True, help="Reasons for a prediction; what a model sees in columns.")
 library.add_typer(explain_app, name="explain")
 
 

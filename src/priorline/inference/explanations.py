@@ -92,6 +92,10 @@ def _fitted(weights: Path, features: pd.DataFrame, labels: pd.Series | None, dev
     config: Any = read_model_config(weights)
     settings = {"num_members": 1, "normalizations": ("none",), "device": device}
     estimator = load_estimator(weights, config.problem_types[0], **settings)
+    if not hasattr(estimator, "embed_columns"):
+        raise InputError(
+            f"the model in {weights} is a {config.kind}, which has no embedding of columns; wanted a tabicl"
+        )
     if labels is None:
         if config.col_target_aware:
             raise InputError(f"the model in {weights} shows labels to its columns; name the column of labels by target")

@@ -11,22 +11,14 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from priorline.errors import InputError
-from priorline.inference.base_estimator import InContextEstimator
-from priorline.inference.ensemble import probabilities
+from priorline.inference.class_tree import build_class_tree
+from priorline.inference.ensemble import View, probabilities
 from priorline.inference.labels import encode_labels, encode_values
+from priorline.inference.limix_base import LimiXEstimator
 from priorline.inference.masked_reader import MaskedReader
 
 _FOLDS = 5
-
-
-class LimiXEstimator(InContextEstimator):
-    """What classifier and regressor over LimiX share."""
-
-    _kind = "limix"
-    _keeps_missing = True
-
-    def _reader(self) -> MaskedReader:
-        return MaskedReader(self._load(self.weights_hash_).module, self.memory_budget_mb)
+_LEAST_CHANCE = 1e-7
 
 
 class LimiXClassifier(ClassifierMixin, LimiXEstimator):
@@ -52,6 +44,9 @@ class LimiXClassifier(ClassifierMixin, LimiXEstimator):
         Average the members' logits; False: their probabilities.
     outlier_threshold : float, default 12.0
         Standard deviations beyond which values are softly clipped.
+    retrieval : str, default "auto"
+        Two-pass inference: ``none`` reads the whole context; ``rows``, ``columns``, ``rows and columns`` read
+        what attention of a first pass picks; ``auto`` uses what wins on held-out context rows, see `retrieval_`.
     memory_budget_mb : float, optional
         MiB that activations may take, roughly; less is slower. None: half of what machine and container
         have left, between 64 and 4096.
@@ -88,6 +83,7 @@ class LimiXClassifier(ClassifierMixin, LimiXEstimator):
         softmax_temperature: float = 0.9,
         average_logits: bool = False,
         outlier_threshold: float = 12.0,
+        retrieval: str = "auto",
         memory_budget_mb: float | None = None,
         device: str = "cpu",
         random_state: int | np.random.RandomState | None = 0,
@@ -101,6 +97,7 @@ class LimiXClassifier(ClassifierMixin, LimiXEstimator):
         self.softmax_temperature = softmax_temperature
         self.average_logits = average_logits
         self.outlier_threshold = outlier_threshold
+        self.retrieval = retrieval
         self.memory_budget_mb = memory_budget_mb
         self.device = device
         self.random_state = random_state
@@ -135,21 +132,54 @@ class LimiXClassifier(ClassifierMixin, LimiXEstimator):
         query = self._preprocess(X)
         if len(self.classes_) == 1:
             return np.ones((len(next(iter(query.values()))), 1))
-        scores_MK, count = self._reader().class_scores(
-            self.train_,
-            self.codes_,
-            query,
-            self.views_,
-            num_classes=len(self.classes_),
-            temperature=self.softmax_temperature,
-            average_logits=self.average_logits,
-        )
-        return probabilities(scores_MK, count, self.average_logits)
+        return self._answers(query)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the (M,) most probable labels, in the dtype given to `fit`."""
         best_M = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best_M]
+
+    def _answer(
+        self,
+        reader: MaskedReader,
+        train: dict[str, np.ndarray],
+        labels_N: np.ndarray,
+        query: dict[str, np.ndarray],
+        views: list[View],
+    ) -> np.ndarray:
+        # Some classes may have no row here; their chance is then 0.
+        present, codes_N = np.unique(labels_N, return_inverse=True)
+        proba_MK = np.zeros((len(next(iter(query.values()))), len(self.classes_)))
+        if len(present) == 1:
+            proba_MK[:, present] = 1.0
+            return proba_MK
+        scores_MK, count = reader.class_scores(
+            train,
+            codes_N,
+            query,
+            views,
+            num_classes=len(present),
+            temperature=self.softmax_temperature,
+            average_logits=self.average_logits,
+        )
+        proba_MK[:, present] = probabilities(scores_MK, count, self.average_logits)
+        return proba_MK
+
+    def _losses(self, answers: np.ndarray, labels_M: np.ndarray) -> np.ndarray:
+        chances_M: np.ndarray = np.take_along_axis(answers, labels_M[:, None], axis=1)[:, 0]
+        return -np.log(np.maximum(chances_M, _LEAST_CHANCE))
+
+    def _labels(self) -> np.ndarray:
+        return self.codes_
+
+    def _shown(self, labels_N: np.ndarray) -> tuple[np.ndarray, bool]:
+        if len(self.classes_) < 2:
+            return labels_N, True
+        # More classes than one pass takes: the first groups of the class tree.
+        most = self._load(self.weights_hash_).module.config.max_classes
+        tree = build_class_tree(range(len(self.classes_)), most)
+        starts = np.array([group.start for group in tree.groups])
+        return np.searchsorted(starts, labels_N, side="right") - 1, True
 
 
 class LimiXRegressor(RegressorMixin, LimiXEstimator):
@@ -161,8 +191,8 @@ class LimiXRegressor(RegressorMixin, LimiXEstimator):
 
     Parameters
     ----------
-    weights, num_members, normalizations, feature_shuffle, outlier_threshold, memory_budget_mb, device, \
-random_state, categorical_features
+    weights, num_members, normalizations, feature_shuffle, outlier_threshold, retrieval, memory_budget_mb, \
+device, random_state, categorical_features
         As of `LimiXClassifier`.
 
     Attributes
@@ -186,6 +216,7 @@ random_state, categorical_features
         normalizations: tuple[str, ...] = ("none", "quantile"),
         feature_shuffle: str = "latin",
         outlier_threshold: float = 12.0,
+        retrieval: str = "auto",
         memory_budget_mb: float | None = None,
         device: str = "cpu",
         random_state: int | np.random.RandomState | None = 0,
@@ -196,6 +227,7 @@ random_state, categorical_features
         self.normalizations = normalizations
         self.feature_shuffle = feature_shuffle
         self.outlier_threshold = outlier_threshold
+        self.retrieval = retrieval
         self.memory_budget_mb = memory_budget_mb
         self.device = device
         self.random_state = random_state
@@ -229,8 +261,7 @@ random_state, categorical_features
     def predict(self, X: Any) -> np.ndarray:
         """Return the (M,) float64 values."""
         query = self._preprocess(X)
-        found_M: np.ndarray = self._reader().values(self.train_, self.y_, query, self.views_)
-        return self.y_mean_ + self.y_scale_ * found_M
+        return self.y_mean_ + self.y_scale_ * self._answers(query)
 
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.1, 0.5, 0.9)) -> np.ndarray:
         """Return (M, Q) float64 quantiles at ``levels``, between 0 and 1, not falling along a row of rising levels."""
@@ -254,3 +285,23 @@ random_state, categorical_features
                 errors_N[inside] = self.y_[inside] - reader.values(train, self.y_[~inside], query, first)
             self._errors = errors_N
         return self._errors
+
+    def _answer(
+        self,
+        reader: MaskedReader,
+        train: dict[str, np.ndarray],
+        labels_N: np.ndarray,
+        query: dict[str, np.ndarray],
+        views: list[View],
+    ) -> np.ndarray:
+        return reader.values(train, labels_N, query, views)
+
+    def _losses(self, answers: np.ndarray, labels_M: np.ndarray) -> np.ndarray:
+        losses_M: np.ndarray = (answers - labels_M) ** 2
+        return losses_M
+
+    def _labels(self) -> np.ndarray:
+        return self.y_
+
+    def _shown(self, labels_N: np.ndarray) -> tuple[np.ndarray, bool]:
+        return labels_N, False

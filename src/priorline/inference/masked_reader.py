@@ -104,6 +104,38 @@ class MaskedReader:
             total += found_M.double().numpy()
         return total / len(views)
 
+    def scores(
+        self,
+        train: Mapping[str, np.ndarray],
+        y_N: np.ndarray,
+        query: Mapping[str, np.ndarray] | None,
+        views: Sequence[View],
+        *,
+        is_class: bool,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return attention to columns (C,), of context rows in the mean, and of query rows to context rows (M, N).
+
+        Mean over views. Without a query the second is empty.
+        """
+        num_train, num_columns = next(iter(train.values())).shape
+        columns_C = np.zeros(num_columns)
+        pieces = []
+        labels_BN = torch.as_tensor(y_N, device=self.device)[None]
+        for view in views:
+            columns = list(view.columns)
+            x_NC = train[view.normalization][:, columns]
+            x_MC = x_NC[:0] if query is None else query[view.normalization][:, columns]
+            step, rows = self._rows_at_once(*x_NC.shape), []
+            with torch.no_grad():
+                for start in range(0, max(len(x_MC), 1), step):
+                    x_BRC = torch.cat((self._tensor(x_NC), self._tensor(x_MC[start : start + step])))[None]
+                    weights_BRC, rows_BMN = self.model.attention_scores(x_BRC, labels_BN, is_class=is_class)
+                    rows.append(rows_BMN[0].double().cpu().numpy())
+            shares_C = weights_BRC[0, :num_train].mean(dim=0).double().cpu().numpy()
+            columns_C[columns] += shares_C / len(views)
+            pieces.append(np.concatenate(rows))
+        return columns_C, np.mean(pieces, axis=0)
+
     def read_labels(self, rows_NC: Tensor, y_N: Tensor) -> Predict:
         """Return a function from query rows (M, C) to class logits: a context of `class_tree.read_classes`."""
         x_NC = rows_NC.numpy()

@@ -140,6 +140,23 @@ class Block(nn.Module):
                 x_BRTE = self._over_rows(list(layers), x_BRTE)
         return x_BRTE
 
+    def weigh(self, x_BRTE: Tensor, train_size: int) -> tuple[Tensor, Tensor]:
+        """Return what labels attend to in this block: tokens of their row (B, R, T), context rows (B, M, N).
+
+        Of several layers of a kind the last counts. Source: LimiX (arXiv 2509.03505), attention-guided retrieval.
+        """
+        tables = len(x_BRTE)
+        tokens_BRT = rows_BMN = x_BRTE
+        for layer in self:
+            if isinstance(layer, FeatureAttention):
+                tokens_BRT = layer.weights_of_last(self.entering(x_BRTE.flatten(0, 1))).unflatten(0, (tables, -1))
+            if isinstance(layer, SampleAttention):
+                rows_BMN = layer.weights_of_queries(self.entering(x_BRTE[:, :, -1]), train_size)
+                x_BRTE = self._over_columns(layer, x_BRTE, train_size)
+            else:
+                x_BRTE = self._over_rows([layer], x_BRTE)
+        return tokens_BRT, rows_BMN
+
     def __iter__(self) -> Iterator[Layer]:
         return cast("Iterator[Layer]", iter(self.layers))
 

@@ -5,7 +5,7 @@ G columns per token, E width, H heads, K classes; context rows come first.
 Source: LimiX (arXiv 2509.03505).
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -138,6 +138,25 @@ class LimiX(nn.Module):
             spread_BC=cells.std_BC[:, :columns],
             category_logits_BRCK=categories,
         )
+
+    def attention_scores(self, x_BRC: Tensor, y_BN: Tensor, *, is_class: bool = True) -> tuple[Tensor, Tensor]:
+        """Return what rows' labels attend to in the last block, mean over heads; each sums to 1. Needs gradients off.
+
+        Returns
+        -------
+        columns_BRC : Tensor
+            (B, R, C): a row's own columns; columns of one token share its weight, the label's own is left out.
+        rows_BMN : Tensor
+            (B, M, N): context rows, for each query row.
+        """
+        _, tokens_BRTE = self.embed(x_BRC, y_BN, is_class)
+        *others, last = cast("list[Block]", list(self.blocks))
+        for block in others:
+            tokens_BRTE = block(tokens_BRTE, y_BN.shape[1])
+        tokens_BRT, rows_BMN = last.weigh(tokens_BRTE, y_BN.shape[1])
+        columns_BRC = tokens_BRT[..., :-1].repeat_interleave(self.config.columns_per_token, dim=2)
+        columns_BRC = columns_BRC[..., : x_BRC.shape[2]]
+        return columns_BRC / columns_BRC.sum(dim=-1, keepdim=True).clamp(min=1e-12), rows_BMN
 
     def embed(self, x_BRC: Tensor, y_BN: Tensor, is_class: bool) -> tuple[StandardCells, Tensor]:
         """Return the cells on the scale of the context, and the tokens (B, R, T, E), a row's label last."""
