@@ -77,6 +77,9 @@ def predict_command(
         str | None,
         typer.Option(help="classification or regression; default: what the weights serve, or the target suggests."),
     ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out; may be repeated.")
+    ] = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
@@ -87,7 +90,7 @@ def predict_command(
     prepare(verbose)
     from flows.infer import infer
 
-    result = infer(str(context), target, str(query), str(out), str(weights) if weights else None, problem_type)
+    result = infer(str(context), target, str(query), str(out), str(weights) if weights else None, problem_type, ignore)
     shown = {**result, "notes": "; ".join(result["notes"]), "quarantined": quarantine_in_words(result)}
     emit(result, as_json, lambda console: console.print(key_value_table("Predicted", shown)))
 

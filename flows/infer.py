@@ -26,6 +26,7 @@ def infer(
     out: str,
     weights: str | None = None,
     problem_type: str | None = None,
+    ignore: list[str] | None = None,
 ) -> dict[str, Any]:
     """Predict ``target`` for the rows of ``query`` from the labelled rows of ``context``.
 
@@ -41,6 +42,8 @@ def infer(
         Folder of weights; None: the champion in the registry.
     problem_type : str, optional
         ``classification`` or ``regression``; None: what ``weights`` serve, or the kind of target suggests.
+    ignore : list of str, optional
+        Columns that are left out, such as one that the query lacks.
 
     Raises
     ------
@@ -50,7 +53,7 @@ def infer(
         If a whole batch fails its contract (exit code 3); nothing is written but the reports.
     """
     settings = load_settings()
-    frames = read_inputs(context, query, target, out)
+    frames = read_inputs(context, query, target, out, ignore)
     gated = gate_tables(frames, target, out)
     problem_type = problem_type or choose_problem_type(gated["contract"], weights)
     model = fetch_champion(problem_type, weights, str(settings.home))

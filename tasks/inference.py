@@ -22,8 +22,8 @@ Frames = dict[str, pd.DataFrame]
 
 
 @task
-def read_inputs(context: str, query: str, target: str, out: str) -> Frames:
-    """Return the two tables; raises `InputError` that names file and remedy, also for ``out``."""
+def read_inputs(context: str, query: str, target: str, out: str, ignore: list[str] | None = None) -> Frames:
+    """Return the two tables without the columns ``ignore``; raises `InputError` that names file and remedy."""
     place = Path(out)
     if place.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"--out {out!r} must end in .csv or .parquet")
@@ -33,6 +33,13 @@ def read_inputs(context: str, query: str, target: str, out: str) -> Frames:
     if target not in frames["context"].columns:
         known = ", ".join(map(str, frames["context"].columns))
         raise InputError(f"--target {target!r} is not a column of {context}; columns: {known}")
+    for name in ignore or []:
+        if name == target or not any(name in frame.columns for frame in frames.values()):
+            raise InputError(f"--ignore {name!r} must be a column of a table, and not the target")
+        for role, frame in frames.items():
+            notes = frame.attrs
+            frames[role] = frame.drop(columns=name, errors="ignore")
+            frames[role].attrs = notes
     return frames
 
 
@@ -58,8 +65,8 @@ def gate_tables(frames: Frames, target: str, out: str) -> dict[str, Any]:
         get_logger().info("gate: %s", report.summary())
         if not report.accepted:
             raise GateRejected(
-                f"{report.summary()}. Nothing was predicted; every row with its reason: {quarantine}; "
-                f"report: {report.data_docs}"
+                f"{report.summary()}. Nothing was predicted (--ignore COLUMN leaves a column out); every row with "
+                f"its reason: {quarantine}; report: {report.data_docs}"
             )
         with warnings.catch_warnings():
             # The report's notes say the same of infinite numbers.

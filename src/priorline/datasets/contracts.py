@@ -189,7 +189,11 @@ def schema_faults(frame: pd.DataFrame, contract: DataContract, *, with_target: b
         if name not in got:
             role = "the target" if name == contract.target.name else "which the contract wants"
             renamed = _nearest_extra(name, extra)
-            hint = f"; was it renamed to {renamed!r}? Give it its old name" if renamed else "; add it"
+            hint = (
+                f"; was it renamed to {renamed!r}? Give it its old name"
+                if renamed
+                else "; add it, or leave it out of both tables"
+            )
             faults.append(f"column {name!r} is missing, {role}{hint}")
     if extra and contract.options.extra_columns == "reject":
         faults.append(f"unknown columns {extra}; drop them, or profile the context anew")
