@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 from xgboost import XGBClassifier, XGBRegressor
 
+from priorline.evaluation.generation import IndependentColumns, RealRows
 from priorline.evaluation.raw_tables import Columns, TableClassifier, TableImputer, TableRegressor, by_kind, one_hot
 
 TREES: dict[str, Any] = {
@@ -200,6 +201,18 @@ BASELINES: dict[str, dict[str, Baseline]] = {
             name="mean",
             settings="mean of a column's numbers, most frequent of its texts",
             build=mean_cells,
+        ),
+    ),
+    "generation": _named(
+        Baseline(
+            name="independent",
+            settings="each column drawn by itself from the training rows",
+            build=IndependentColumns,
+        ),
+        Baseline(
+            name="real_rows",
+            settings="training rows again, with replacement: nothing new, the most that can be reached",
+            build=RealRows,
         ),
     ),
 }

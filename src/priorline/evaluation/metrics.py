@@ -27,7 +27,7 @@ class Metric:
     function: Callable[[np.ndarray, np.ndarray], float]
     """Classification: class codes (M,) and probabilities (M, K). Regression: numbers (M,) and
     predictions (M, P) as in `priorline.evaluation.regression_scores`. Imputation: hidden cells (H, 4)
-    and fillings (H,) as in `priorline.evaluation.imputation`."""
+    and fillings (H,) as in `priorline.evaluation.imputation`. Generation: nothing, and the scores."""
     higher_is_better: bool
     low: float
     """Smallest possible value."""
@@ -82,6 +82,11 @@ def calibration_error(codes_M: np.ndarray, proba_MK: np.ndarray) -> float:
         abs(right_M[bins_M == number].sum() - top_M[bins_M == number].sum()) for number in range(NUM_CALIBRATION_BINS)
     ]
     return float(sum(gaps) / len(codes_M))
+
+
+def _given(place: int) -> Callable[[np.ndarray, np.ndarray], float]:
+    """Return a metric that was computed before: a place of the prediction."""
+    return lambda _, scores: float(scores[place])
 
 
 METRICS: dict[str, dict[str, Metric]] = {
@@ -185,6 +190,29 @@ METRICS: dict[str, dict[str, Metric]] = {
                 "(text).",
             )
             for pattern in (None, *imputation.PATTERNS)
+        )
+    },
+    "generation": {
+        metric.name: metric
+        for metric in (
+            Metric(
+                name="two_sample_auc",
+                title="Two-sample AUC",
+                function=_given(0),
+                higher_is_better=False,
+                low=0.5,
+                high=1.0,
+                note="How well a random forest tells drawn rows from test rows; 0.5: not at all.",
+            ),
+            Metric(
+                name="utility_gap",
+                title="Utility gap",
+                function=_given(1),
+                higher_is_better=False,
+                low=-1.0,
+                high=1.0,
+                note="ROC AUC on the test rows of a forest trained on real rows, less that of one trained on drawn ones.",
+            ),
         )
     },
 }

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from priorline.errors import InputError
+from priorline.evaluation.generation import judge_drawn
 from priorline.evaluation.imputation import filled_cells
 from priorline.evaluation.regression_scores import QUANTILE_LEVELS
 from priorline.evaluation.suites import Split
@@ -70,8 +71,9 @@ PREDICT: dict[str, Callable[[Any, Split], tuple[np.ndarray, np.ndarray]]] = {
     "classification": class_probabilities,
     "regression": standardised_values,
     "imputation": filled_cells,
+    "generation": judge_drawn,
 }
 """Problem type to what its metrics take."""
 
-FITS_PER_PATTERN = ("imputation",)
+FITS_ITSELF = ("imputation", "generation")
 """Problem types whose entry of `PREDICT` fits the estimator itself."""

@@ -25,6 +25,7 @@ DEFAULTS = {
     "classification": Defaults(suite="classification", smoke_suite="classification-smoke", floor="majority"),
     "regression": Defaults(suite="regression", smoke_suite="regression-smoke", floor="mean"),
     "imputation": Defaults(suite="imputation", smoke_suite="imputation-smoke", floor="mean"),
+    "generation": Defaults(suite="generation", smoke_suite="generation-smoke", floor="independent"),
 }
 """Problem type to what stands in for None in a configuration."""
 

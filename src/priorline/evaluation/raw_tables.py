@@ -4,12 +4,14 @@ Columns are renamed by position, for XGBoost refuses names with ``[``, ``]`` or 
 floats with infinities missing, dates become days, everything else text. One thread each.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import OneHotEncoder
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
@@ -100,7 +102,9 @@ class TableImputer:
                 known = number_cells(column)[np.isfinite(number_cells(column))]
                 self.center_[place] = float(known.mean()) if len(known) else 0.0
                 self.scale_[place] = float(known.std()) or 1.0 if len(known) else 1.0
-        with threadpool_limits(limits=1):
+        with threadpool_limits(limits=1), warnings.catch_warnings():
+            # The number of rounds is a setting that every report prints.
+            warnings.simplefilter("ignore", ConvergenceWarning)
             self.model_ = self.build().fit(np.concatenate(list(self._numbers(X).values()), axis=1))
         return self
 

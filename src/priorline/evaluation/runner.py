@@ -14,7 +14,7 @@ from priorline.errors import CheckpointError, InputError, PriorlineError
 from priorline.evaluation.baselines import BASELINES
 from priorline.evaluation.config import EvaluationConfig
 from priorline.evaluation.metrics import METRICS
-from priorline.evaluation.predictions import FITS_PER_PATTERN, PREDICT
+from priorline.evaluation.predictions import FITS_ITSELF, PREDICT
 from priorline.evaluation.problem_types import baseline_names, suite_name
 from priorline.evaluation.suites import Split, Suite, load_suite, splits
 from priorline.inference.predictor import load_estimator as load_from_weights
@@ -124,7 +124,7 @@ def judge(build: BuildEstimator, split: Split, problem_type: str) -> list[dict[s
     values = dict.fromkeys(METRICS[problem_type], float("nan"))
     cpu_start, start = time.process_time(), time.perf_counter()
     try:
-        if problem_type not in FITS_PER_PATTERN:
+        if problem_type not in FITS_ITSELF:
             estimator.fit(split.X_train, split.y_train)
         fitted = time.perf_counter()
         truth, prediction = PREDICT[problem_type](estimator, split)

@@ -14,6 +14,7 @@ from priorline.errors import InputError
 from priorline.evaluation.config import EvaluationConfig
 from priorline.evaluation.tables import (
     CLASSIFICATION,
+    GENERATION,
     IMPUTATION,
     IMPUTATION_SMOKE,
     MIN_CLASS_ROWS,
@@ -64,6 +65,16 @@ SUITES = {
             name="imputation-smoke",
             problem_type="imputation",
             tables=tuple(TABLES[name] for name in IMPUTATION_SMOKE),
+        ),
+        SuiteSpec(
+            name="generation",
+            problem_type="generation",
+            tables=tuple(TABLES[name] for name in GENERATION),
+        ),
+        SuiteSpec(
+            name="generation-smoke",
+            problem_type="generation",
+            tables=tuple(TABLES[name] for name in GENERATION[:3]),
         ),
     )
 }

@@ -225,3 +225,16 @@ IMPUTATION = (
     "computers_price",
 )
 """Tables whose features are filled; their targets are left out."""
+
+GENERATION = (
+    "titanic",
+    "wine",
+    "penguins",
+    "biopsy",
+    "pima_missing",
+    "olive_area",
+    "chile_vote",
+    "credit_data",
+    "hawks",
+)
+"""Classification tables that rows are drawn after, target included."""

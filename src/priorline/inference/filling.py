@@ -132,8 +132,7 @@ class LimiXImputer(OneToOneFeatureMixin, TransformerMixin, _CellEstimator):
         CheckpointError
             If the weights are missing or corrupt.
         """
-        if not isinstance(self.num_members, Integral) or self.num_members < 1:
-            raise InputError(f"num_members={self.num_members!r} must be a whole number of at least 1")
+        _check_members(self.num_members)
         if self.method not in METHODS:
             raise InputError(f"method={self.method!r} is unknown{nearest_name(str(self.method), METHODS)}")
         self._fit_table(X)
@@ -214,6 +213,8 @@ class LimiXGenerator(_CellEstimator):
     ----------
     weights, memory_budget_mb, device, random_state, categorical_features
         As of `LimiXImputer`; ``random_state`` fixes the rows that are drawn.
+    num_members : int, default 1
+        Column orders over which what is expected of a cell is averaged; cost grows with it.
 
     Attributes
     ----------
@@ -228,12 +229,14 @@ class LimiXGenerator(_CellEstimator):
         self,
         weights: str | Path | None = None,
         *,
+        num_members: int = 1,
         memory_budget_mb: float | None = None,
         device: str = "cpu",
         random_state: int | np.random.RandomState | None = 0,
         categorical_features: Sequence[str | int] | None = None,
     ) -> None:
         self.weights = weights
+        self.num_members = num_members
         self.memory_budget_mb = memory_budget_mb
         self.device = device
         self.random_state = random_state
@@ -249,6 +252,7 @@ class LimiXGenerator(_CellEstimator):
         CheckpointError
             If the weights are missing or corrupt.
         """
+        _check_members(self.num_members)
         self._fit_table(X)
         if len(self.table_.frame) < 2:
             raise InputError("Found array with 1 sample(s) while a minimum of 2 is required; give more rows")
@@ -292,7 +296,7 @@ class LimiXGenerator(_CellEstimator):
             if not column.numbers:
                 drawn[column.place] = self.table_.cells(column, np.zeros(n_samples))
                 continue
-            found = reader.column(column, self.table_.z_NC, z_MC, visible)
+            found = self._expect(reader, column, self.table_.z_NC, z_MC, visible)
             if column.num_categories:
                 chance_MK = softmax(np.log(found + _TINY_CHANCE) / temperature)
                 codes_M = (chance_MK.cumsum(axis=1) < generator.random((len(z_MC), 1))).sum(axis=1)
@@ -330,7 +334,7 @@ class LimiXGenerator(_CellEstimator):
         total_M = np.zeros(len(z_MC))
         visible: list[int] = []
         for column in columns:
-            found = reader.column(column, self.table_.z_NC, z_MC, visible)
+            found = self._expect(reader, column, self.table_.z_NC, z_MC, visible)
             z_M = z_MC[:, column.numbers[0]].astype(np.float64)
             is_known_M = np.isfinite(z_M)
             if column.num_categories:
@@ -352,12 +356,20 @@ class LimiXGenerator(_CellEstimator):
         ]
         return self.table_.encode(pd.concat(columns, axis=1).set_axis(frame.columns, axis=1))
 
+    def _expect(
+        self, reader: CellReader, column: CellColumn, z_NC: np.ndarray, z_MC: np.ndarray, visible: list[int]
+    ) -> np.ndarray:
+        """Return what `CellReader.column` does, mean over members."""
+        orders = [visible, *(_shuffled(visible, member) for member in range(1, self.num_members))]
+        mean: np.ndarray = np.mean([reader.column(column, z_NC, z_MC, order) for order in orders], axis=0)
+        return mean
+
     def _expected(self, reader: CellReader, column: CellColumn, visible: list[int], halves: np.ndarray) -> np.ndarray:
         """Return a column's number in each context row as predicted from its visible cells and the other half."""
         z_NC = self.table_.z_NC
         expected_N = np.empty(len(z_NC))
         for inside in (halves, ~halves):
-            expected_N[inside] = reader.column(column, z_NC[~inside], z_NC[inside], visible)
+            expected_N[inside] = self._expect(reader, column, z_NC[~inside], z_NC[inside], visible)
         return expected_N
 
     def _error(self, expected_N: np.ndarray, main: int) -> float:
@@ -390,3 +402,12 @@ def _place(names: list[str], name: str) -> int:
     if name not in names:
         raise InputError(f"condition names {name!r}, which is no column{nearest_name(str(name), names)}")
     return names.index(name)
+
+
+def _check_members(num_members: int) -> None:
+    if not isinstance(num_members, Integral) or num_members < 1:
+        raise InputError(f"num_members={num_members!r} must be a whole number of at least 1")
+
+
+def _shuffled(places: list[int], seed: int) -> list[int]:
+    return [int(place) for place in np.random.default_rng(seed).permutation(places)]
