@@ -211,7 +211,7 @@ METRICS: dict[str, dict[str, Metric]] = {
                 higher_is_better=False,
                 low=-1.0,
                 high=1.0,
-                note="ROC AUC on the test rows of a forest trained on real rows, less that of one trained on drawn ones.",
+                note="ROC AUC on test rows of a forest trained on real rows, less that of one trained on drawn rows.",
             ),
         )
     },

@@ -142,7 +142,7 @@ class TableEncoder:
             warnings.warn(
                 f"free text or identifiers in {', '.join(texts)}: each value becomes a category code in "
                 "alphabetical order, which says little; drop these columns or derive features from them",
-                stacklevel=3,
+                stacklevel=5,
             )
         return _stack(parts, len(frame))
 
@@ -172,7 +172,7 @@ class _CellWarner:
     def warn(self) -> None:
         for what, places in self._found.items():
             if places:
-                warnings.warn(f"{what} values treated as missing in {self._moment}: {', '.join(places)}", stacklevel=4)
+                warnings.warn(f"{what} values treated as missing in {self._moment}: {', '.join(places)}", stacklevel=6)
 
 
 def _column(frame: pd.DataFrame, place: int) -> pd.Series:
