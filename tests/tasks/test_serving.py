@@ -1,8 +1,12 @@
 """The served model: what `mlflow.pyfunc` loads from the registry and answers, through real MLflow."""
 
+import mlflow
 import numpy as np
 import pandas as pd
 import pytest
+from tests.tasks.conftest import judged, pretrained
+
+from tasks.registry import apply_decision
 
 
 @pytest.fixture
@@ -98,3 +102,17 @@ def test_a_version_holds_weights_and_code_and_nothing_that_is_unpickled(served):
     weights = {"artifacts/weights/config.json", "artifacts/weights/model.safetensors"}
     assert files - environment == weights | {"pyfunc_model.py"}
     assert "priorline==" in (folder / "requirements.txt").read_text()
+
+
+def test_an_imputer_fills_the_table_that_it_is_given(store, random_limix, tmp_path):
+    decision = {"promote": True, "winner": "m0", "challenger": None, "reason": "a test says so"}
+    apply_decision.fn("imputation", decision, [pretrained(0, random_limix)], judged("first", tmp_path / "evaluation"))
+    model = mlflow.pyfunc.load_model("models:/priorline-imputer@champion")
+    frame = pd.DataFrame(
+        {"size": [*np.linspace(0.0, 1.0, 19), np.nan], "shade": [None, *(["light"] * 9), *["dark"] * 10]}
+    )
+    filled = model.predict(frame)
+    assert not filled.isna().any(axis=None)
+    for name in frame:
+        known = frame[name].notna()
+        pd.testing.assert_series_equal(filled.loc[known, name], frame.loc[known, name])

@@ -5,6 +5,7 @@ Steps, batches and rates of the authors are not published; these are ours.
 
 from collections.abc import Callable
 
+from priorline.configs.evening import evening_training
 from priorline.configs.run import DataConfig, RunConfig
 from priorline.evaluation.config import EvaluationConfig
 from priorline.models.limix.config import PRESETS
@@ -58,36 +59,12 @@ def limix_2m() -> RunConfig:
 
 def limix_small() -> RunConfig:
     """0.5 M parameters for some hours on two cores: wide tables, Muon, then longer tables."""
-    stages = (
-        StageConfig(
-            name="short",
-            steps=6_000,
-            datasets_per_step=32,
-            micro_batch_size=8,
-            rows=(RowRange(low=128, high=256),),
-            learning_rate=3e-3,
-            warmup_fraction=0.05,
-        ),
-        StageConfig(
-            name="medium",
-            steps=300,
-            datasets_per_step=16,
-            micro_batch_size=1,
-            group_size=1,
-            rows=(RowRange(low=256, high=2_048, scale="log_uniform"),),
-            train_fraction=(0.5, 0.9),
-            split_per="micro_batch",
-            learning_rate=3e-4,
-            final_learning_rate=3e-5,
-            schedule="polynomial",
-        ),
-    )
     return RunConfig(
         name="limix-small",
         model=PRESETS["small"](),
         prior=LimiXPriorConfig(),
         data=DataConfig(source="stream", max_batches=400),
-        training=TrainConfig(stages=stages, optim=OptimConfig(name="muon"), checkpoint_every_steps=200),
+        training=evening_training(),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from priorline.configs.evening import evening_training
 from priorline.configs.run import DataConfig, RunConfig
 from priorline.evaluation.config import EvaluationConfig
 from priorline.models.tabicl.config import PRESETS
@@ -92,36 +93,12 @@ def tabicl_v1_released() -> RunConfig:
 
 def tabicl_small() -> RunConfig:
     """2.5 M parameters for some hours on two cores: wide tables, Muon, then longer tables."""
-    stages = (
-        StageConfig(
-            name="short",
-            steps=6_000,
-            datasets_per_step=32,
-            micro_batch_size=8,
-            rows=(RowRange(low=128, high=256),),
-            learning_rate=3e-3,
-            warmup_fraction=0.05,
-        ),
-        StageConfig(
-            name="medium",
-            steps=300,
-            datasets_per_step=16,
-            micro_batch_size=1,
-            group_size=1,
-            rows=(RowRange(low=256, high=2_048, scale="log_uniform"),),
-            train_fraction=(0.5, 0.9),
-            split_per="micro_batch",
-            learning_rate=3e-4,
-            final_learning_rate=3e-5,
-            schedule="polynomial",
-        ),
-    )
     return RunConfig(
         name="tabicl-small",
         model=PRESETS["small"](),
         prior=TabICLPriorConfig(max_columns=40),
         data=DataConfig(source="stream", max_batches=400),
-        training=TrainConfig(stages=stages, optim=OptimConfig(name="muon"), checkpoint_every_steps=200),
+        training=evening_training(),
     )
 
 
